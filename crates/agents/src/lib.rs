@@ -1,0 +1,9 @@
+//! Drivers for coding agents: one interface, a closed enum of events, whatever the program speaks.
+//!
+//! A driver starts one agent process in a given folder, speaks its protocol, and turns what it says
+//! into [`Event`]s. It decides nothing about tasks: whether a turn was a success is judged by the
+//! engine from facts. It never touches the store, and every process goes through `taskyard-process`.
+
+pub mod contract;
+
+pub use contract::{Answer, Command, Event, Handle, Launch, LimitNotice, McpServer, Permission, PermissionOption, Resume, StartError, TurnEnd, TurnStop};

@@ -1,0 +1,2 @@
+//! The `taskyard` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! taskyard-engine: filled in below.

@@ -1,0 +1,1 @@
+//! taskyard-git: filled in below.

@@ -1,0 +1,1 @@
+//! taskyard-mcp: filled in below.

@@ -1,0 +1,100 @@
+//! Process trees: who is alive, who carries a marker, and how to end them all.
+
+use rustix::process::{Pid, kill_process, kill_process_group};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The two signals used to end processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM: please end.
+    Term,
+    /// SIGKILL: end.
+    Kill,
+}
+
+impl From<Signal> for rustix::process::Signal {
+    fn from(signal: Signal) -> Self {
+        match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Kill => rustix::process::Signal::KILL,
+        }
+    }
+}
+
+/// Sends `signal` to the process group `group`; one that is gone is fine.
+pub fn signal_group(group: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(group).filter(|_| group > 1) {
+        let _ = kill_process_group(pid, signal.into());
+    }
+}
+
+/// Start time of `pid` in clock ticks since boot, `None` when there is no such process.
+pub fn start_time(pid: i32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The command name may hold spaces and brackets; the numbers follow the last ')'.
+    let after = stat.iter().rposition(|b| *b == b')')? + 1;
+    let fields = String::from_utf8_lossy(&stat[after..]).into_owned();
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// Whether exactly this process (not a later one with the same pid) lives.
+pub fn is_alive(pid: i32, started: u64) -> bool {
+    start_time(pid) == Some(started)
+}
+
+/// Ids of living processes whose environment holds `marker` (`NAME=value`), this process left out.
+pub fn marked(marker: &str) -> Vec<i32> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    let holds = |pid: i32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|b| *b == 0).any(|var| var == marker.as_bytes())
+    };
+    pids().into_iter().filter(|pid| *pid != own && holds(*pid) && start_time(*pid).is_some()).collect()
+}
+
+/// Ids of living processes whose working folder is `folder` or inside it, this process left out.
+pub fn inside(folder: &Path) -> Vec<i32> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    let folder: PathBuf = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let within = |pid: i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(&folder));
+    pids().into_iter().filter(|pid| *pid != own && within(*pid)).collect()
+}
+
+/// Kills everything that carries `marker`, again until nothing is left (bounded). Returns how many were killed.
+pub async fn sweep(marker: &str) -> usize {
+    let mut killed = 0;
+    for round in 0..50u64 {
+        let found = marked(marker);
+        if found.is_empty() {
+            break;
+        }
+        for pid in found.into_iter().filter_map(Pid::from_raw) {
+            killed += usize::from(kill_process(pid, rustix::process::Signal::KILL).is_ok());
+        }
+        tokio::time::sleep(Duration::from_millis(2 + round)).await;
+    }
+    killed
+}
+
+/// Ends a tree that an earlier server left: the group of `pid` if it is still that process, then all marked ones.
+pub async fn end(pid: i32, started: u64, marker: &str) -> usize {
+    if is_alive(pid, started) {
+        signal_group(pid, Signal::Kill);
+    }
+    sweep(marker).await
+}
+
+fn pids() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| std::str::from_utf8(entry.file_name().as_bytes()).ok().and_then(|name| name.parse().ok()))
+        .collect()
+}

@@ -1,0 +1,1 @@
+//! taskyard-store: filled in below.

@@ -1,0 +1,1 @@
+//! taskyard-web: filled in below.

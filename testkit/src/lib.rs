@@ -1,0 +1,1 @@
+//! taskyard-testkit: filled in below.
