@@ -67,7 +67,7 @@ pub struct McpServer {
 /// What the engine tells a running agent.
 #[derive(Debug)]
 pub enum Command {
-    /// Begin a turn. Refused by a [`Event::Notice`]-free silence never: every prompt ends in one [`Event::TurnEnded`].
+    /// Begin a turn. Every prompt ends in exactly one [`Event::TurnEnded`], or in [`Event::Exited`].
     Prompt(String),
     /// Add to the turn that runs, where the protocol can; otherwise the driver reports it back as [`Event::SteerRefused`].
     Steer(String),
