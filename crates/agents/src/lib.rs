@@ -6,4 +6,6 @@
 
 pub mod contract;
 
-pub use contract::{Answer, Command, Event, Handle, Launch, LimitNotice, McpServer, Permission, PermissionOption, Resume, StartError, TurnEnd, TurnStop};
+pub use contract::{
+    Answer, Command, Event, Handle, Launch, LimitNotice, McpServer, Permission, PermissionOption, Resume, StartError, TurnEnd, TurnStop,
+};

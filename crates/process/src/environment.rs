@@ -21,9 +21,8 @@ const GIT_KEPT: &[&str] = &[
 ];
 
 /// Prefixes of variables that belong to one vendor's agent or to Taskyard itself.
-const AGENT_PREFIXES: &[&str] = &[
-    "CLAUDE", "ANTHROPIC", "OPENAI", "CODEX", "GEMINI", "GOOGLE_GEMINI", "QWEN", "COPILOT", "CLINE", "OPENCODE", "MCP_", "TASKYARD",
-];
+const AGENT_PREFIXES: &[&str] =
+    &["CLAUDE", "ANTHROPIC", "OPENAI", "CODEX", "GEMINI", "GOOGLE_GEMINI", "QWEN", "COPILOT", "CLINE", "OPENCODE", "MCP_", "TASKYARD"];
 
 /// A scrubbed set of variables to start children with.
 #[derive(Debug, Clone, Default)]
