@@ -5,7 +5,19 @@
 //! engine from facts. It never touches the store, and every process goes through `taskyard-process`.
 
 pub mod contract;
+pub mod cut;
+pub mod emit;
+pub mod frame;
+pub mod limits;
+pub mod process;
+
+mod acp;
+mod claude;
+mod codex;
+mod exec;
+mod start;
 
 pub use contract::{
     Answer, Command, Event, Handle, Launch, LimitNotice, McpServer, Permission, PermissionOption, Resume, StartError, TurnEnd, TurnStop,
 };
+pub use start::start;
