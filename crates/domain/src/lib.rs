@@ -8,6 +8,7 @@ pub mod actor;
 pub mod agent;
 pub mod alias;
 pub mod audit;
+pub mod clock;
 pub mod config;
 pub mod error;
 pub mod event;
@@ -27,6 +28,8 @@ pub mod transcript;
 pub mod workspace;
 pub mod worktree;
 
-pub use actor::Actor;
+pub use actor::{Actor, Face};
+pub use clock::Clock;
 pub use error::{Class, Error, Result};
+pub use id::Ids;
 pub use jiff::Timestamp;
