@@ -92,6 +92,10 @@ pub struct Run {
     pub prompt: String,
     /// The place it takes; `None` while it has given its slot back.
     pub slot: Option<Slot>,
+    /// Whether it gave its slot back and needs one to go on.
+    pub wants_slot: bool,
+    /// Whether a person called it off; it is over as soon as its processes are.
+    pub cancel_requested: bool,
     /// Since when it waits for a person or for other tasks.
     pub waiting_since: Option<Timestamp>,
     /// When the agent last said anything.
