@@ -124,7 +124,10 @@ mod tests {
             ("Usage limit reached; resets at 2026-12-01T08:30:00+02:00", "2026-12-01T06:30:00Z"),
             ("usage limit reached, resets in 2h 5m", "2026-11-30T14:05:00Z"),
             ("You've hit your usage limit. Try again in 2 days 3 hours 4 minutes.", "2026-12-02T15:04:00Z"),
-            ("You've hit your usage limit. Upgrade to Pro (https://x.test/explore), or try again in 1 hour and 30 minutes.", "2026-11-30T13:30:00Z"),
+            (
+                "You've hit your usage limit. Upgrade to Pro (https://x.test/explore), or try again in 1 hour and 30 minutes.",
+                "2026-11-30T13:30:00Z",
+            ),
             ("You've hit your usage limit. Try again at Dec 3rd, 2026 3:04 PM.", "2026-12-03T15:04:00Z"),
             ("You've hit your usage limit. Try again at 4:15 PM.", "2026-11-30T16:15:00Z"),
             ("usage limit reached: try again at 23:10", "2026-11-30T23:10:00Z"),
@@ -144,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_limit_without_a_time_is_still_a_limit() {
-        for text in ["You've hit your usage limit. Visit https://x.test to buy more", "Claude usage limit reached.", "usage_limit_reached"] {
+        for text in ["You've hit your usage limit. Visit https://x.test to buy more", "Claude usage limit reached.", "usage_limit_reached"]
+        {
             assert_eq!(reset(text), "unknown", "{text}");
         }
     }
@@ -168,7 +172,12 @@ mod tests {
     fn huge_and_odd_texts_do_no_harm() {
         let long = format!("usage limit reached {}", "é".repeat(20_000));
         assert!(at(&long).unwrap().message.len() < 600);
-        for text in ["usage limit reached|99999999999999999999", "usage limit reached, resets in 99999999999999 days", "usage limit, resets 99pm", "usage limit reached, resets at 2026-13-45T99:00:00Z"] {
+        for text in [
+            "usage limit reached|99999999999999999999",
+            "usage limit reached, resets in 99999999999999 days",
+            "usage limit, resets 99pm",
+            "usage limit reached, resets at 2026-13-45T99:00:00Z",
+        ] {
             assert_eq!(at(text).and_then(|n| n.reset_at), None, "{text}");
         }
     }

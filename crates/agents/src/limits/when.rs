@@ -17,8 +17,7 @@ const FAR: SignedDuration = SignedDuration::from_hours(24 * 400);
 pub(super) fn stated(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     // ASCII lower case keeps byte positions, so that both texts can be cut alike.
     let lower = text.to_ascii_lowercase();
-    let mut places: Vec<usize> =
-        ANNOUNCE.iter().flat_map(|word| lower.match_indices(word).map(|(at, found)| at + found.len())).collect();
+    let mut places: Vec<usize> = ANNOUNCE.iter().flat_map(|word| lower.match_indices(word).map(|(at, found)| at + found.len())).collect();
     places.sort_unstable();
     let near = |time: &Timestamp| time.duration_since(now).abs() <= FAR;
     places.into_iter().filter_map(|at| behind(&text[at..], &lower[at..], now, zone)).find(near)
@@ -161,9 +160,7 @@ fn weekday(word: &str) -> Option<Weekday> {
 }
 
 fn month_and_day<'a>(word: &str, rest: &'a str) -> Option<(Day, &'a str)> {
-    let names = [
-        "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
-    ];
+    let names = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"];
     let month = names.iter().position(|name| word.len() >= 3 && name.starts_with(word))? + 1;
     let (number, rest) = split(rest.trim_start_matches([' ', '.']), |c| c.is_ascii_digit());
     let day: i8 = number.parse().ok()?;
