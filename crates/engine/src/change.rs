@@ -1,0 +1,98 @@
+//! The few ways in which commands write: a task's status, an audit entry, an idempotent result.
+
+use crate::Caller;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use taskyard_domain::audit::NewEntry;
+use taskyard_domain::event::{Kind, NewEvent};
+use taskyard_domain::id::WorkspaceId;
+use taskyard_domain::task::{self, Context, Fact, Task};
+use taskyard_domain::{Error, Result};
+use taskyard_store::Tx;
+
+/// How long an idempotency key is remembered.
+const KEY_LIFE: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
+
+/// Moves a task's status by `fact`, stores the task and writes the event. The only writer of statuses.
+pub(crate) async fn status(tx: &mut Tx, task: &mut Task, fact: Fact, context: Context) -> Result<()> {
+    let previous = task.status;
+    task.status = task::next(previous, fact, context).map_err(|error| Error {
+        message: format!("{}: {}", task.short_id, error.message),
+        ..error
+    })?;
+    task.updated_at = tx.now();
+    tx.task_update(task).await?;
+    if task.status != previous {
+        let data = json!({ "status": task.status, "previous_status": previous, "short_id": task.short_id });
+        tx.event(NewEvent::new(task.workspace_id, Kind::TaskStatusChanged).task(task.id).data(data));
+    }
+    Ok(())
+}
+
+/// Stores a task whose fields changed and writes the event.
+pub(crate) async fn task(tx: &mut Tx, task: &mut Task, fields: &[&str]) -> Result<()> {
+    task.updated_at = tx.now();
+    tx.task_update(task).await?;
+    tx.event(NewEvent::new(task.workspace_id, Kind::TaskUpdated).task(task.id).data(json!({ "fields": fields })));
+    Ok(())
+}
+
+/// Writes an audit entry.
+pub(crate) async fn audit(tx: &mut Tx, caller: &Caller, workspace: WorkspaceId, action: &str, target: (&str, impl ToString), metadata: Value) -> Result<()> {
+    tx.audit(NewEntry {
+        workspace_id: workspace,
+        actor: caller.actor.clone(),
+        actor_label: None,
+        face: caller.face,
+        action: action.into(),
+        target_type: target.0.into(),
+        target_id: target.1.to_string(),
+        metadata,
+    })
+    .await
+}
+
+/// An idempotency key with the call it belongs to.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    key: String,
+    caller: String,
+    tool: &'static str,
+    args_hash: String,
+}
+
+impl Key {
+    /// The key of a call, if it has one. `args` is the whole input, without which the same key is a conflict.
+    pub(crate) fn of(caller: &Caller, tool: &'static str, key: Option<&str>, args: &impl Serialize) -> Result<Option<Self>> {
+        let Some(key) = key else { return Ok(None) };
+        if key.is_empty() || key.len() > 200 {
+            return Err(Error::invalid("idempotency_key", "idempotency_key takes 1 to 200 bytes"));
+        }
+        let args = serde_json::to_vec(args).map_err(|e| Error::internal(format!("can't hash the arguments of {tool}: {e}")))?;
+        let args_hash = Sha256::digest(&args).iter().map(|b| format!("{b:02x}")).collect();
+        Ok(Some(Self { key: key.into(), caller: caller.scope(), tool, args_hash }))
+    }
+
+    /// The stored result of the same call, if there is one.
+    pub(crate) async fn replay<T: DeserializeOwned>(this: Option<&Self>, tx: &mut Tx, workspace: WorkspaceId) -> Result<Option<T>> {
+        let Some(key) = this else { return Ok(None) };
+        let oldest = tx.now().checked_sub(KEY_LIFE).unwrap_or(jiff::Timestamp::MIN);
+        let Some(stored) = tx.idempotency_fetch(workspace, &key.caller, &key.key, oldest).await? else { return Ok(None) };
+        if stored.tool != key.tool || stored.args_hash != key.args_hash {
+            return Err(Error::conflict(format!("idempotency_key was used before for {} with other arguments", stored.tool))
+                .with_field("idempotency_key")
+                .with_hint("use a new key for a new call"));
+        }
+        let result = serde_json::from_value(stored.result).map_err(|e| Error::internal(format!("the stored result of {}: {e}", key.tool)))?;
+        Ok(Some(result))
+    }
+
+    /// Stores the result of the call in its transaction.
+    pub(crate) async fn keep(this: Option<&Self>, tx: &mut Tx, workspace: WorkspaceId, result: &impl Serialize) -> Result<()> {
+        let Some(key) = this else { return Ok(()) };
+        let result = serde_json::to_value(result).map_err(|e| Error::internal(format!("the result of {}: {e}", key.tool)))?;
+        tx.idempotency_insert(workspace, &key.caller, &key.key, key.tool, &key.args_hash, result).await
+    }
+}

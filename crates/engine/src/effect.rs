@@ -1,0 +1,125 @@
+//! Effects: what must happen outside the database after a commit, from the durable outbox.
+//!
+//! Each effect is idempotent and removed from the outbox once done; one that fails is tried again with
+//! back-off. Effects report back as commands.
+
+use crate::Engine;
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+use taskyard_domain::id::{MergeId, RunId, TaskId};
+use taskyard_domain::{Error, Result};
+use taskyard_store::{OutboxRow, Tx};
+
+/// Something to do after the commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Effect {
+    /// Prepare the worktree and start the agent of a run that was opened.
+    StartRun {
+        /// The run.
+        run_id: RunId,
+    },
+    /// End a run that a person called off.
+    StopRun {
+        /// The run.
+        run_id: RunId,
+    },
+    /// Tidy up after a landed merge: worktree folder, branch, private refs.
+    FinishMerge {
+        /// The record.
+        merge_id: MergeId,
+    },
+    /// Put away the worktrees of a deleted task.
+    ReleaseTask {
+        /// The task.
+        task_id: TaskId,
+    },
+}
+
+impl Effect {
+    fn name(&self) -> &'static str {
+        match self {
+            Effect::StartRun { .. } => "start_run",
+            Effect::StopRun { .. } => "stop_run",
+            Effect::FinishMerge { .. } => "finish_merge",
+            Effect::ReleaseTask { .. } => "release_task",
+        }
+    }
+
+    /// Writes the effect to the outbox in the transaction of its cause.
+    pub(crate) async fn push(&self, tx: &mut Tx) -> Result<()> {
+        let payload = serde_json::to_value(self).map_err(|e| Error::internal(format!("effect {}: {e}", self.name())))?;
+        tx.outbox_push(self.name(), payload).await
+    }
+}
+
+impl Engine {
+    /// Runs due effects until shutdown, woken by commits and by the next retry's time.
+    pub(crate) async fn run_effects(self) {
+        let mut wake = self.store().subscribe_all();
+        while !self.shutdown().is_cancelled() {
+            let next = match self.run_due_effects().await {
+                Ok(next) => next,
+                Err(error) => {
+                    tracing::error!(%error, "the outbox can't be read");
+                    Some(self.now() + SignedDuration::from_secs(1))
+                }
+            };
+            let pause = next.map(|at| std::time::Duration::try_from(at.duration_since(self.now())).unwrap_or_default());
+            let timer = async {
+                match pause {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.shutdown().cancelled() => break,
+                () = wake.changed() => {}
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Runs what is due once; returns when the next retry is due.
+    async fn run_due_effects(&self) -> Result<Option<jiff::Timestamp>> {
+        loop {
+            let now = self.now();
+            let due = self.store().read(move |tx| Box::pin(async move { tx.outbox_due(now, 64).await })).await?;
+            if due.is_empty() {
+                return self.store().read(|tx| Box::pin(async move { tx.outbox_next_at().await })).await;
+            }
+            for row in due {
+                if self.shutdown().is_cancelled() {
+                    return Ok(None);
+                }
+                self.run_effect(row).await?;
+            }
+        }
+    }
+
+    async fn run_effect(&self, row: OutboxRow) -> Result<()> {
+        let id = row.id;
+        let done = match serde_json::from_value::<Effect>(row.payload.clone()) {
+            Ok(effect) => self.perform(&effect).await,
+            Err(error) => Err(Error::internal(format!("unreadable effect {}: {error}", row.kind))),
+        };
+        match done {
+            Ok(()) => self.store().write(move |tx| Box::pin(async move { tx.outbox_done(id).await })).await,
+            Err(error) => {
+                tracing::warn!(effect = %row.kind, attempts = row.attempts, %error, "an effect failed and will be tried again");
+                let pause = SignedDuration::from_secs(1 << row.attempts.clamp(0, 8));
+                let (at, text) = (self.now() + pause, error.to_string());
+                self.store().write(move |tx| Box::pin(async move { tx.outbox_retry(id, at, &text).await })).await
+            }
+        }
+    }
+
+    async fn perform(&self, effect: &Effect) -> Result<()> {
+        match effect {
+            Effect::StartRun { run_id } => self.start_run(*run_id).await,
+            Effect::StopRun { run_id } => self.stop_run(*run_id).await,
+            Effect::FinishMerge { merge_id } => self.finish_merge(*merge_id).await,
+            Effect::ReleaseTask { task_id } => self.release_task(*task_id).await,
+        }
+    }
+}

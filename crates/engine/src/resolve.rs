@@ -1,0 +1,117 @@
+//! What a task runs with: repository, profile, model, target, each from the nearest level that says so.
+
+use serde::Serialize;
+use taskyard_domain::agent::{Agent, Profile};
+use taskyard_domain::config::{Source, Sourced, nearest};
+use taskyard_domain::id::{ProfileId, RepositoryId};
+use taskyard_domain::list::List;
+use taskyard_domain::repository::Repository;
+use taskyard_domain::task::Task;
+use taskyard_domain::workspace::Workspace;
+use taskyard_domain::{Error, Result};
+use taskyard_store::Read;
+
+/// A task with the levels it inherits from.
+#[derive(Debug, Clone)]
+pub(crate) struct Levels {
+    pub task: Task,
+    pub list: List,
+    pub workspace: Workspace,
+}
+
+impl Levels {
+    /// Reads the levels of `task`.
+    pub(crate) async fn of(read: &mut Read, task: Task) -> Result<Self> {
+        let list = read.list_fetch(task.list_id).await?.ok_or_else(|| Error::internal(format!("{} has no list", task.short_id)))?;
+        let workspace = read.workspace_fetch(task.workspace_id).await?;
+        let workspace = workspace.ok_or_else(|| Error::internal(format!("{} has no workspace", task.short_id)))?;
+        Ok(Self { task, list, workspace })
+    }
+
+    /// The profile's id with its source: task, list, workspace default, else the only one there is.
+    pub(crate) async fn profile_id(&self, read: &mut Read) -> Result<Sourced<ProfileId>> {
+        let set = nearest(None, self.task.config.agent_profile_id, self.list.config.agent_profile_id, self.workspace.default_profile_id);
+        if set.value.is_some() {
+            return Ok(set);
+        }
+        let all = read.profile_list(self.workspace.id).await?;
+        Ok(match all.as_slice() {
+            [one] => Sourced { value: Some(one.id), source: Source::Only },
+            _ => set,
+        })
+    }
+
+    /// The profile and its agent.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` naming `agent_profile_id` when nothing resolves.
+    pub(crate) async fn profile(&self, read: &mut Read) -> Result<(Profile, Agent)> {
+        let none = || {
+            Error::precondition(format!("{} can't start: no agent profile is set for it, its list or its workspace", self.task.short_id))
+                .with_field("agent_profile_id")
+                .with_hint("add an agent with `taskyard agent add`, or set agent_profile_id on the list or the task")
+        };
+        let id = self.profile_id(read).await?.value.ok_or_else(none)?;
+        let profile = read.profile_fetch(id).await?.ok_or_else(none)?;
+        let agent = read.agent_fetch(profile.agent_id).await?.ok_or_else(none)?;
+        Ok((profile, agent))
+    }
+
+    /// The repository's id with its source: task, list, else the workspace's only one.
+    pub(crate) async fn repository_id(&self, read: &mut Read) -> Result<Sourced<RepositoryId>> {
+        let set = nearest(None, self.task.config.repository_id, self.list.config.repository_id, None);
+        if set.value.is_some() {
+            return Ok(set);
+        }
+        let all = read.repository_list(self.workspace.id).await?;
+        Ok(match all.as_slice() {
+            [one] => Sourced { value: Some(one.id), source: Source::Only },
+            _ => set,
+        })
+    }
+
+    /// The repository.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` naming `repository_id` when nothing resolves.
+    pub(crate) async fn repository(&self, read: &mut Read) -> Result<Repository> {
+        let none = || {
+            Error::precondition(format!("{} can't be queued or started: it has no repository", self.task.short_id))
+                .with_field("repository_id")
+                .with_hint("set repository_id on its list with set_list_config, or make the list with create_list(local_path)")
+        };
+        let id = self.repository_id(read).await?.value.ok_or_else(none)?;
+        read.repository_fetch(id).await?.ok_or_else(none)
+    }
+
+    /// The model: task, list, else the profile's.
+    pub(crate) fn model(&self, profile: &Profile) -> Option<String> {
+        nearest(None, self.task.config.model.clone(), self.list.config.model.clone(), profile.model.clone()).value
+    }
+
+    /// The text that an agent starts with: workspace prompt, list prompt, then the task.
+    pub(crate) fn prompt(&self) -> String {
+        let task = if self.task.description.trim().is_empty() {
+            self.task.title.clone()
+        } else {
+            format!("{}\n\n{}", self.task.title, self.task.description)
+        };
+        [self.workspace.prompt.trim(), self.list.prompt.trim(), &task].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+/// A sourced value as tools show it: ids as strings.
+#[derive(Debug, Clone, Serialize, serde::Deserialize)]
+pub struct Effective {
+    /// The effective value, null where nothing sets it.
+    pub value: serde_json::Value,
+    /// Which level set it.
+    pub source: Source,
+}
+
+impl<T: Serialize> From<Sourced<T>> for Effective {
+    fn from(sourced: Sourced<T>) -> Self {
+        let value = sourced.value.and_then(|v| serde_json::to_value(v).ok()).unwrap_or_default();
+        Self { value, source: sourced.source }
+    }
+}
