@@ -15,6 +15,7 @@ pub mod event;
 pub mod id;
 pub mod list;
 pub mod merge;
+pub mod message;
 pub mod name;
 pub mod question;
 pub mod queue;
