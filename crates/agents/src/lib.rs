@@ -9,6 +9,7 @@ pub mod cut;
 pub mod emit;
 pub mod frame;
 pub mod limits;
+pub mod permission;
 pub mod process;
 
 mod acp;
