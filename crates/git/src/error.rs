@@ -68,6 +68,18 @@ pub enum Error {
         /// The ref that exists.
         existing: String,
     },
+    /// A worktree's folder is somebody else's.
+    #[error("{} is taken by something else", path.display())]
+    PathTaken {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A worktree's branch exists already, at another commit.
+    #[error("the branch {branch} exists already")]
+    BranchTaken {
+        /// The branch.
+        branch: String,
+    },
     /// The branch is checked out in another tree.
     #[error("the branch {branch} is checked out at {}", path.display())]
     BranchInUse {
@@ -169,6 +181,71 @@ pub enum Error {
         theirs: Oid,
         /// The files in conflict.
         files: Vec<String>,
+    },
+    /// Two commits have no history in common.
+    #[error("{theirs} and {ours} have no history in common, so there is nothing to merge by")]
+    UnrelatedHistories {
+        /// The target's commit.
+        ours: Oid,
+        /// The commit that was to be merged.
+        theirs: Oid,
+    },
+    /// The target already contains what was to be merged, or undone.
+    #[error("nothing to do: {target} already contains {what}")]
+    NothingToMerge {
+        /// The target's commit.
+        target: Oid,
+        /// What it contains, in words.
+        what: String,
+    },
+    /// A commit that is to be undone isn't part of the target.
+    #[error("{commit} is not part of {target}, so it can't be undone there")]
+    NotContained {
+        /// The commit.
+        commit: Oid,
+        /// The target's commit.
+        target: Oid,
+    },
+    /// The target moved, but a tree that has it checked out couldn't follow.
+    #[error(
+        "{branch} moved from {before} to {after}, but {} still shows the old files, because of {}; set those aside and try again",
+        tree.display(), listed(files)
+    )]
+    NotRefreshed {
+        /// The target branch.
+        branch: String,
+        /// Its commit before.
+        before: Oid,
+        /// Its commit now.
+        after: Oid,
+        /// The tree.
+        tree: PathBuf,
+        /// The files in the way.
+        files: Vec<String>,
+    },
+    /// An open merge isn't resolved yet.
+    #[error("the merge in {} isn't resolved: {reason}: {}", path.display(), listed(files))]
+    Unresolved {
+        /// The private merge worktree.
+        path: PathBuf,
+        /// What is missing, in words.
+        reason: String,
+        /// The files.
+        files: Vec<String>,
+    },
+    /// No merge is open in a folder.
+    #[error("no merge is open in {}", path.display())]
+    NoOpenMerge {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Commits in a private merge worktree aren't what concluding the merge would make.
+    #[error("{} isn't at a conclusion of its merge: {reason}", path.display())]
+    NotTheMerge {
+        /// The private merge worktree.
+        path: PathBuf,
+        /// What was found instead.
+        reason: String,
     },
     /// A script ended with an error.
     #[error("the {name} script ended with {status}{}", said(tail))]

@@ -213,7 +213,8 @@ impl Repo {
     /// # Errors
     /// Git's.
     pub async fn tip(&self, full_ref: &str) -> Result<Option<Oid>> {
-        if !full_ref.starts_with("refs/") {
+        // `refs/heads/x@{1}` or `refs/heads/x~1` would be revisions, not refs.
+        if !full_ref.starts_with("refs/") || full_ref.contains("@{") || full_ref.contains(['~', '^', ':']) {
             return Ok(None);
         }
         self.resolve(full_ref).await
@@ -262,6 +263,14 @@ impl Repo {
                 Err(Error::DetachedNoBase { path: self.root.clone(), branches: self.branch_names().await? })
             }
         }
+    }
+
+    /// The commit of a local branch, a remote-tracking branch, a tag or a commit, in that order.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn find_commit(&self, name: &str) -> Result<Option<Oid>> {
+        Ok(self.find_base(name).await?.map(|(oid, _)| oid))
     }
 
     async fn find_base(&self, name: &str) -> Result<Option<(Oid, Option<String>)>> {

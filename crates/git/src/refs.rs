@@ -1,0 +1,101 @@
+//! Moving refs by compare-and-swap: keeping tips, deleting branches that lose nothing.
+
+use crate::error::{Error, Result};
+use crate::oid::Oid;
+use crate::repo::Repo;
+use crate::runner::Call;
+use serde::Serialize;
+
+/// What became of a branch that was to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Deleted {
+    /// Gone; it was at this commit.
+    Yes {
+        /// Its last tip.
+        tip: Oid,
+    },
+    /// It wasn't there.
+    Absent,
+    /// Kept: no other ref reaches its tip.
+    OnlyReach {
+        /// Its tip.
+        tip: Oid,
+    },
+    /// Kept: it is checked out.
+    CheckedOut {
+        /// In this tree.
+        path: std::path::PathBuf,
+    },
+}
+
+/// Names below `below` (`refs/heads`), without it.
+pub(crate) async fn names(repo: &Repo, below: &str) -> Result<Vec<String>> {
+    let text = repo.call_common("list refs").args(["for-each-ref", "--format=%(refname)", below]).text().await?;
+    Ok(text.lines().filter_map(|name| name.strip_prefix(below)?.strip_prefix('/')).map(str::to_owned).collect())
+}
+
+/// Makes a ref that must not exist yet; one that is there at the same commit is fine.
+pub(crate) async fn create(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<()> {
+    swap(repo, full_ref, Some(oid), &oid.null()).await
+}
+
+/// Deletes a ref if it is at `oid`; one that is gone is fine.
+pub(crate) async fn delete_if_at(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<()> {
+    swap(repo, full_ref, None, oid).await
+}
+
+/// Moves a ref from `old` (all zeros: absent) to `new` (`None`: deletes it). One that is where it should be is fine.
+pub(crate) async fn swap(repo: &Repo, full_ref: &str, new: Option<&Oid>, old: &Oid) -> Result<()> {
+    let update = |call: Call| match new {
+        Some(new) => call.args(["-m", "taskyard", "--create-reflog", full_ref, new.as_str(), old.as_str()]),
+        None => call.args(["-d", full_ref, old.as_str()]),
+    };
+    let error = match update(repo.call_common("move a ref").args(["update-ref", "--no-deref"])).run().await {
+        Ok(_) => return Ok(()),
+        Err(error @ Error::RefInTheWay { .. }) => return Err(error),
+        Err(error) => error,
+    };
+    let found = repo.tip(full_ref).await?;
+    if found.as_ref() == new {
+        return Ok(());
+    }
+    if found.as_ref().map_or(old.is_null(), |found| found == old) {
+        return Err(error);
+    }
+    Err(Error::Moved { name: full_ref.into(), expected: old.clone(), found })
+}
+
+/// Keeps `oid` reachable at `full_ref` (`refs/taskyard/tasks/<task>/<n>`); doing it again is fine.
+///
+/// # Errors
+/// [`Error::Moved`] when the ref is there at another commit; git's.
+pub async fn keep_tip(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<()> {
+    create(repo, full_ref, oid).await
+}
+
+/// Deletes a local branch if it is checked out nowhere and another ref (branch, remote-tracking branch, tag or private
+/// ref of ours) reaches its tip. Doing it again is fine.
+///
+/// # Errors
+/// [`Error::Moved`] when somebody moved it in between; git's.
+pub async fn delete_branch_if_reached(repo: &Repo, branch: &str) -> Result<Deleted> {
+    let full_ref = format!("refs/heads/{branch}");
+    let Some(tip) = repo.tip(&full_ref).await? else { return Ok(Deleted::Absent) };
+    let tree = repo.branches().await?.into_iter().find(|other| other.name == branch).and_then(|found| found.checked_out_at);
+    if let Some(path) = tree {
+        return Ok(Deleted::CheckedOut { path });
+    }
+    let contains = format!("--contains={tip}");
+    let list = ["for-each-ref", "--count=2", "--format=%(refname)", &contains];
+    let places = ["refs/heads", "refs/remotes", "refs/tags", "refs/taskyard"];
+    let reached = repo.call_common("look who reaches a branch").args(list).args(places).text().await?;
+    if !reached.lines().any(|name| name != full_ref) {
+        return Ok(Deleted::OnlyReach { tip });
+    }
+    delete_if_at(repo, &full_ref, &tip).await?;
+    // What the user's git would also drop: the branch's section of the configuration. One that isn't there is fine.
+    let section = format!("branch.{branch}");
+    repo.call_common("drop a branch's settings").args(["config", "--remove-section", &section]).accept(&[0, 1, 128]).await?;
+    Ok(Deleted::Yes { tip })
+}

@@ -1,0 +1,371 @@
+//! Making worktrees: a free folder and branch, the worktree itself, its registration with git.
+//!
+//! [`create`] and [`attach`] can be run again after a crash at any point. Each finished worktree carries a mark
+//! in its private git folder; a registered one without it is half-made and holds nobody's work yet. Never
+//! runs `worktree prune`, which would also drop the user's own worktrees whose disk isn't mounted.
+
+use crate::error::{Error, Result};
+use crate::fs::{occupied, remove_tree};
+use crate::isolation;
+use crate::oid::Oid;
+use crate::refs;
+use crate::repo::Repo;
+use crate::runner::{path_from, split_nul};
+use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use taskyard_domain::name::BranchName;
+
+/// Name of the mark in a finished worktree's private git folder.
+const FINISHED: &str = "taskyard-finished";
+/// How many names are tried before giving up.
+const TRIES: u32 = 1000;
+
+/// What a worktree is for.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    /// Folder that the worktree goes below.
+    pub root: &'a Path,
+    /// First part of the branch's name, `taskyard` for instance; may be empty.
+    pub prefix: &'a str,
+    /// The rest of the name of folder and branch: `ty-42-fix-the-title`.
+    pub name: &'a str,
+}
+
+/// A folder and a branch that were free when it was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The worktree's folder.
+    pub path: PathBuf,
+    /// Its branch.
+    pub branch: String,
+}
+
+/// A worktree as git has it registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Registered {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Its commit.
+    pub head: Option<Oid>,
+    /// Its branch, without `refs/heads/`.
+    pub branch: Option<String>,
+    /// Whether it is the bare main repository.
+    pub bare: bool,
+    /// Why it is locked, if it is.
+    pub locked: Option<String>,
+    /// Why git would prune it (mostly: the folder is missing).
+    pub prunable: Option<String>,
+}
+
+/// A worktree that is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Ready {
+    /// Its folder, with links resolved.
+    pub path: PathBuf,
+    /// Its branch.
+    pub branch: String,
+    /// Its commit.
+    pub head: Oid,
+    /// Whether it had been there before.
+    pub existed: bool,
+}
+
+/// Chooses a free folder and a free branch. Changes nothing.
+///
+/// # Errors
+/// Git's; [`Error::RefInTheWay`] when no name can be found.
+pub async fn plan(repo: &Repo, wanted: &Wanted<'_>) -> Result<Plan> {
+    let refs = refs::names(repo, "refs/heads").await?;
+    let registered: Vec<PathBuf> = list(repo).await?.into_iter().map(|tree| tree.path).collect();
+    let root = resolved(wanted.root);
+    let prefix = wanted.prefix.trim_matches('/');
+    // With a branch `taskyard` there can be no `taskyard/…`: fall back to dashes.
+    let blocked = !prefix.is_empty() && refs.iter().any(|name| prefix == name || prefix.starts_with(&format!("{name}/")));
+    let stem = if blocked { prefix.replace('/', "-") } else { prefix.to_owned() };
+    let lead = match (stem.is_empty(), blocked) {
+        (true, _) => String::new(),
+        (false, true) => format!("{stem}-"),
+        (false, false) => format!("{stem}/"),
+    };
+    for n in 1..=TRIES {
+        let name = if n == 1 { wanted.name.to_owned() } else { format!("{}-{n}", wanted.name) };
+        let (path, branch) = (root.join(&name), format!("{lead}{name}"));
+        let below = format!("{branch}/");
+        let taken = refs.iter().any(|name| *name == branch || name.starts_with(&below));
+        if BranchName::parse(&branch).is_ok() && !taken && !occupied(&path) && !registered.contains(&path) {
+            return Ok(Plan { path, branch });
+        }
+    }
+    let wanted = format!("refs/heads/{lead}{}", wanted.name);
+    Err(Error::RefInTheWay { existing: wanted.clone(), wanted })
+}
+
+/// Makes the planned worktree from the commit `base`, or finds it made. On failure nothing is left: neither folder
+/// nor registration nor a branch of ours. Takes the repository's lock.
+///
+/// # Errors
+/// [`Error::PathTaken`] and [`Error::BranchTaken`] when the plan is no longer free (make a new one);
+/// [`Error::RefInTheWay`], [`Error::BranchInUse`]; git's.
+pub async fn create(repo: &Repo, plan: &Plan, base: &Oid) -> Result<Ready> {
+    let _lock = repo.lock().await;
+    if let Some(ready) = present(repo, plan).await? {
+        return Ok(ready);
+    }
+    let full_ref = format!("refs/heads/{}", plan.branch);
+    let made = match repo.tip(&full_ref).await? {
+        Some(tip) if tip == *base => false,
+        Some(_) => return Err(Error::BranchTaken { branch: plan.branch.clone() }),
+        None => {
+            refs::create(repo, &full_ref, base).await?;
+            true
+        }
+    };
+    let done = add(repo, plan).await;
+    if done.is_err() && made {
+        refs::delete_if_at(repo, &full_ref, base).await?;
+    }
+    done
+}
+
+/// Puts a worktree for a branch that exists back at `plan.path`; where the branch is gone it is made again at
+/// `fallback` (a kept tip). What git still knows of a folder that was lost, staged changes included, is restored.
+/// Takes the repository's lock.
+///
+/// # Errors
+/// [`Error::NotFound`] without branch and fallback; [`Error::PathTaken`], [`Error::BranchInUse`]; git's.
+pub async fn attach(repo: &Repo, plan: &Plan, fallback: Option<&Oid>) -> Result<Ready> {
+    let _lock = repo.lock().await;
+    if let Some(ready) = present(repo, plan).await? {
+        return Ok(ready);
+    }
+    let full_ref = format!("refs/heads/{}", plan.branch);
+    let made = match (repo.tip(&full_ref).await?, fallback) {
+        (Some(_), _) => None,
+        (None, Some(tip)) => {
+            refs::create(repo, &full_ref, tip).await?;
+            Some(tip)
+        }
+        (None, None) => {
+            let branches = repo.branch_names().await?;
+            return Err(Error::NotFound { path: repo.root().into(), name: plan.branch.clone(), branches });
+        }
+    };
+    let done = add(repo, plan).await;
+    if let (Err(_), Some(tip)) = (&done, made) {
+        refs::delete_if_at(repo, &full_ref, tip).await?;
+    }
+    done
+}
+
+/// The finished worktree at the planned place, if it is there; what is half-made or lost there is cleared or
+/// restored first.
+async fn present(repo: &Repo, plan: &Plan) -> Result<Option<Ready>> {
+    let place = resolved(&plan.path);
+    let Some(tree) = list(repo).await?.into_iter().find(|tree| tree.path == place) else {
+        return free_place(&place).map(|()| None);
+    };
+    let finished = admin_dir(repo, &place).is_some_and(|dir| dir.join(FINISHED).exists());
+    if !finished && tree.branch.as_deref().is_some_and(|branch| branch != plan.branch) {
+        return Err(Error::PathTaken { path: place });
+    }
+    if !finished {
+        discard(repo, &place).await?;
+        return Ok(None);
+    }
+    if !occupied(&place) {
+        restore_lost(repo, &place).await?;
+    }
+    isolation::verify(repo, &place, Some(&plan.branch)).await?;
+    ready(repo, plan, true).await.map(Some)
+}
+
+/// An empty folder is as good as none; anything else belongs to somebody.
+fn free_place(place: &Path) -> Result<()> {
+    let empty = place.is_dir() && !place.is_symlink() && std::fs::read_dir(place).is_ok_and(|mut entries| entries.next().is_none());
+    if !occupied(place) || empty { Ok(()) } else { Err(Error::PathTaken { path: place.into() }) }
+}
+
+async fn add(repo: &Repo, plan: &Plan) -> Result<Ready> {
+    let place = resolved(&plan.path);
+    let existed = occupied(&place);
+    if let Some(parent) = place.parent() {
+        std::fs::create_dir_all(parent).map_err(Error::io("make the folder", parent))?;
+    }
+    // Parents that were just made may resolve differently from what was planned.
+    let place = resolved(&plan.path);
+    let call = repo.call_common("make the worktree").args(["worktree", "add", "-q"]).arg(&place).arg(&plan.branch);
+    let made = call.once().time_limit(repo.git().limits().hooks);
+    let done = match retried(repo, &place, made).await {
+        Ok(()) => finish(repo, plan).await,
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(ready) => Ok(ready),
+        Err(error) => {
+            // The place was free, so whatever is there now came from this attempt.
+            discard(repo, &place).await?;
+            remove_tree(&place).await?;
+            if existed {
+                std::fs::create_dir_all(&place).map_err(Error::io("make the folder", &place))?;
+            }
+            Err(in_use(error, &plan.branch))
+        }
+    }
+}
+
+/// `worktree add` may have registered something before it met a lock, so what it left is cleared before each new try.
+async fn retried(repo: &Repo, place: &Path, call: crate::runner::Call) -> Result<()> {
+    let give_up = tokio::time::Instant::now() + repo.git().limits().lock;
+    loop {
+        match call.clone().run().await {
+            Err(Error::Locked { .. }) if tokio::time::Instant::now() < give_up => discard(repo, place).await?,
+            other => return other.map(|_| ()),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+async fn finish(repo: &Repo, plan: &Plan) -> Result<Ready> {
+    let place = resolved(&plan.path);
+    isolation::verify(repo, &place, Some(&plan.branch)).await?;
+    let dir = admin_dir(repo, &place).ok_or_else(|| Error::Isolation { path: place, reason: "git has no record of it".into() })?;
+    let mark = dir.join(FINISHED);
+    std::fs::write(&mark, "").map_err(Error::io("write", &mark))?;
+    ready(repo, plan, false).await
+}
+
+async fn ready(repo: &Repo, plan: &Plan, existed: bool) -> Result<Ready> {
+    let path = resolved(&plan.path);
+    let head = repo.git().call("read the worktree's commit", &path).args(["rev-parse", "--verify", "HEAD^{commit}"]).oid().await?;
+    Ok(Ready { path, branch: plan.branch.clone(), head, existed })
+}
+
+/// `'x' is already used by worktree at '/path'` becomes [`Error::BranchInUse`].
+fn in_use(error: Error, branch: &str) -> Error {
+    let place = |stderr: &str| {
+        let (_, rest) = stderr.split_once("already used by worktree at '").or_else(|| stderr.split_once("already checked out at '"))?;
+        Some(PathBuf::from(rest.trim_end().trim_end_matches('\'')))
+    };
+    match error.stderr().and_then(place) {
+        Some(path) => Error::BranchInUse { branch: branch.into(), path },
+        None => error,
+    }
+}
+
+/// All worktrees of the repository, the main one first.
+///
+/// # Errors
+/// Git's.
+pub async fn list(repo: &Repo) -> Result<Vec<Registered>> {
+    let fields = repo.call_common("list worktrees").args(["worktree", "list", "--porcelain", "-z"]).run().await?;
+    let mut trees: Vec<Registered> = Vec::new();
+    for field in split_nul(&fields.stdout) {
+        let (key, value) = match field.iter().position(|b| *b == b' ') {
+            Some(at) => (&field[..at], &field[at + 1..]),
+            None => (&field[..], &b""[..]),
+        };
+        let text = || String::from_utf8_lossy(value).into_owned();
+        if key == b"worktree" {
+            let path = path_from(value);
+            trees.push(Registered { path, head: None, branch: None, bare: false, locked: None, prunable: None });
+        }
+        let Some(tree) = trees.last_mut() else { continue };
+        match key {
+            b"HEAD" => tree.head = Oid::parse(&text()).filter(|oid| !oid.is_null()),
+            b"branch" => tree.branch = Some(text().trim_start_matches("refs/heads/").to_owned()),
+            b"bare" => tree.bare = true,
+            b"locked" => tree.locked = Some(text()),
+            b"prunable" => tree.prunable = Some(text()),
+            _ => {}
+        }
+    }
+    Ok(trees)
+}
+
+/// Worktrees registered below `root`, and whether each is finished: what a reconciler looks at after a crash.
+///
+/// # Errors
+/// Git's.
+pub async fn below(repo: &Repo, root: &Path) -> Result<Vec<(Registered, bool)>> {
+    let root = resolved(root);
+    let ours = list(repo).await?.into_iter().filter(|tree| tree.path.starts_with(&root));
+    let finished = |tree: &Registered| admin_dir(repo, &tree.path).is_some_and(|dir| dir.join(FINISHED).exists());
+    Ok(ours.map(|tree| (finished(&tree), tree)).map(|(finished, tree)| (tree, finished)).collect())
+}
+
+/// Clears a half-made worktree after a crash: folder, registration, and the branch if it holds nothing of its own.
+/// Refuses one that was finished. Takes the repository's lock.
+///
+/// # Errors
+/// [`Error::Unsaved`] for a finished one; [`Error::Io`]; git's.
+pub async fn discard_half_made(repo: &Repo, plan: &Plan) -> Result<()> {
+    let _lock = repo.lock().await;
+    let place = resolved(&plan.path);
+    match admin_dir(repo, &place) {
+        Some(dir) if dir.join(FINISHED).exists() => {
+            return Err(Error::Unsaved { what: "it was finished and may hold work".into(), path: place });
+        }
+        Some(_) => discard(repo, &place).await?,
+        None => {}
+    }
+    refs::delete_branch_if_reached(repo, &plan.branch).await.map(|_| ())
+}
+
+/// Removes a registered worktree's folder and registration; a folder that isn't registered here is left alone.
+async fn discard(repo: &Repo, place: &Path) -> Result<()> {
+    if let Some(dir) = admin_dir(repo, place) {
+        remove_tree(place).await?;
+        unregister(repo, &dir).await?;
+    }
+    Ok(())
+}
+
+/// Forgets a worktree whose folder is gone. Removing the private folder is what git itself does here; `worktree
+/// remove` would refuse a half-made one.
+pub(crate) async fn unregister(repo: &Repo, admin: &Path) -> Result<()> {
+    remove_tree(admin).await?;
+    // Git removes the common folder along with the last entry; not empty is fine.
+    let _ = std::fs::remove_dir(repo.common_dir().join("worktrees"));
+    Ok(())
+}
+
+/// The private git folder registered for the worktree at `place`, whether or not the folder is there.
+pub(crate) fn admin_dir(repo: &Repo, place: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(repo.common_dir().join("worktrees")).ok()?;
+    entries.filter_map(Result::ok).map(|entry| entry.path()).find(|dir| registered_at(dir).is_some_and(|at| at == place))
+}
+
+/// The folder that an entry of `worktrees/` is for.
+pub(crate) fn registered_at(admin: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(admin.join("gitdir")).ok()?;
+    let link = path_from(text.trim_ascii_end());
+    // Relative since git 2.48 where the user wants it so.
+    let link = if link.is_absolute() { link } else { admin.join(link) };
+    link.parent().map(resolved)
+}
+
+/// Rebuilds a lost folder from what git's private folder still has, so that staged changes and a detached
+/// commit are not dropped with the registration.
+async fn restore_lost(repo: &Repo, place: &Path) -> Result<()> {
+    let Some(admin) = admin_dir(repo, place) else { return Ok(()) };
+    std::fs::create_dir_all(place).map_err(Error::io("make the folder", place))?;
+    let link = place.join(".git");
+    let target = [b"gitdir: ", admin.as_os_str().as_bytes(), b"\n"].concat();
+    std::fs::write(&link, target).map_err(Error::io("write", &link))?;
+    let call = |stage| repo.git().call(stage, place);
+    if !admin.join("index").exists() {
+        call("read the last commit").args(["read-tree", "HEAD"]).run().await?;
+    }
+    call("restore the files").args(["checkout-index", "-a", "-f", "-q"]).run().await?;
+    call("refresh the index").args(["update-index", "-q", "--refresh"]).accept(&[0, 1]).await.map(|_| ())
+}
+
+/// `path` with the links in its existing part resolved, the last part itself left as it is.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return path.to_owned() };
+    if let Ok(parent) = parent.canonicalize() {
+        return parent.join(name);
+    }
+    resolved(parent).join(name)
+}
