@@ -5,12 +5,30 @@
 //! [`runner`]; every operation that a crash may cut in two can be run again. Owns no state but the locks;
 //! never touches the user's own checkout except where landing a merge refreshes it.
 
+pub mod copy;
 pub mod error;
+pub mod file_path;
+mod fs;
+pub mod history;
+mod hook_dir;
+pub mod isolation;
+pub mod land;
+pub mod merge;
+pub mod merge_tree;
 pub mod oid;
+pub mod preview;
+pub mod record;
+mod refresh;
+pub mod refs;
 pub mod repo;
+pub mod revert;
 pub mod runner;
+pub mod scratch;
+pub mod status;
+pub mod worktree;
 
 pub use error::{Error, Result};
+pub use file_path::FilePath;
 pub use oid::Oid;
 pub use repo::Repo;
 pub use runner::{Git, Identity, Limits, Policy};

@@ -1,0 +1,77 @@
+//! Questions about commits: what contains what, how far apart two of them are, which files differ.
+//!
+//! Pure reads. Takes full object names only, so that nothing moves while it looks.
+
+use crate::error::{Error, Result};
+use crate::file_path::FilePath;
+use crate::merge_tree::ObjectStore;
+use crate::oid::Oid;
+use crate::repo::Repo;
+
+/// Whether `commit` is `in_commit` or one of its ancestors.
+///
+/// # Errors
+/// Git's, for instance when one of them isn't a commit of this repository.
+pub async fn is_ancestor(repo: &Repo, commit: &Oid, in_commit: &Oid) -> Result<bool> {
+    repo.call_common("compare histories").args(["merge-base", "--is-ancestor"]).arg(commit).arg(in_commit).yes().await
+}
+
+/// Whether the branch `branch` (without `refs/heads/`) contains `commit`. `false` when there is no such branch, and
+/// when the repository has no such commit.
+///
+/// # Errors
+/// Git's.
+pub async fn contains(repo: &Repo, branch: &str, commit: &Oid) -> Result<bool> {
+    let Some(tip) = repo.tip(&format!("refs/heads/{branch}")).await? else { return Ok(false) };
+    if repo.resolve(commit.as_str()).await?.is_none() {
+        return Ok(false);
+    }
+    is_ancestor(repo, commit, &tip).await
+}
+
+/// The best common ancestor, `None` when the histories are unrelated.
+///
+/// # Errors
+/// Git's.
+pub async fn merge_base(repo: &Repo, a: &Oid, b: &Oid) -> Result<Option<Oid>> {
+    let output = repo.call_common("find the merge base").arg("merge-base").arg(a).arg(b).accept(&[0, 1]).await?;
+    Ok(Oid::parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// How many commits only `a` has and how many only `b` has.
+///
+/// # Errors
+/// Git's.
+pub async fn ahead_behind(repo: &Repo, a: &Oid, b: &Oid) -> Result<(usize, usize)> {
+    let stage = "count commits";
+    let text = repo.call_common(stage).args(["rev-list", "--left-right", "--count"]).arg(format!("{a}...{b}")).text().await?;
+    let counts = text.split_once('\t').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    counts.ok_or(Error::Unreadable { stage, what: text })
+}
+
+/// The tree of a commit.
+///
+/// # Errors
+/// Git's.
+pub async fn tree_of(repo: &Repo, commit: &Oid) -> Result<Oid> {
+    repo.call_common("read a tree").args(["rev-parse", "--verify"]).arg(format!("{commit}^{{tree}}")).oid().await
+}
+
+/// The parents of a commit, first parent first.
+///
+/// # Errors
+/// Git's.
+pub async fn parents(repo: &Repo, commit: &Oid) -> Result<Vec<Oid>> {
+    let text = repo.call_common("read a commit").args(["rev-list", "--parents", "--max-count=1"]).arg(commit).text().await?;
+    Ok(text.split(' ').skip(1).filter_map(Oid::parse).collect())
+}
+
+/// The paths that differ between two commits or trees; both names of a rename.
+///
+/// # Errors
+/// Git's.
+pub async fn changed_paths(repo: &Repo, store: &ObjectStore, before: &Oid, after: &Oid) -> Result<Vec<FilePath>> {
+    let call = repo.call_common("list changed files").args(["diff-tree", "-r", "-z", "--no-renames", "--name-only"]);
+    let fields = store.apply(call).arg(before).arg(after).fields().await?;
+    Ok(fields.into_iter().map(FilePath::new).collect())
+}

@@ -1,0 +1,161 @@
+//! Moves a target branch to a computed commit, and has git refresh every tree in which it is checked out.
+//!
+//! A step of a saga: run again after a crash at any point it completes what is missing. First every tree is asked
+//! whether it could follow, without changing anything; then the branch moves by compare-and-swap; then the trees
+//! follow. A refusal leaves everything as it was. Never forces a tree: what the user has uncommitted stays.
+
+use crate::error::{Error, Result};
+use crate::file_path::{FilePath, shown};
+use crate::history;
+use crate::hook_dir::HookDir;
+use crate::oid::Oid;
+use crate::refresh::{self, Checkout};
+use crate::repo::Repo;
+use crate::runner::Policy;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// A landing to make.
+#[derive(Debug, Clone)]
+pub struct Landing {
+    /// The branch to move, without `refs/heads/`.
+    pub branch: String,
+    /// Where it must be.
+    pub expected: Oid,
+    /// Where it goes; must contain `expected`.
+    pub commit: Oid,
+    /// For the reflog.
+    pub reason: String,
+    /// Whether the `reference-transaction` hook runs.
+    pub policy: Policy,
+}
+
+/// What landed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Landed {
+    /// The branch.
+    pub branch: String,
+    /// Where it was.
+    pub before: Oid,
+    /// Where it is.
+    pub after: Oid,
+    /// The trees that show it now.
+    pub trees: Vec<PathBuf>,
+    /// The branch contained the commit already: an earlier attempt had moved it.
+    pub already: bool,
+}
+
+/// Lands a commit. Holds the repository's lock while it does, so callers must not hold it. `scratch` is a folder of
+/// ours.
+///
+/// # Errors
+/// [`Error::Moved`] when the branch is elsewhere; [`Error::Dirty`] naming tree and files, [`Error::InProgress`] when a
+/// tree can't follow; [`Error::HookFailed`]. Nothing has changed then. [`Error::NotRefreshed`] when an earlier attempt
+/// moved the branch and a tree can't follow now: calling again after setting the files aside completes it.
+pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Landed> {
+    repo.check_not_switched_bare()?;
+    let full_ref = format!("refs/heads/{}", landing.branch);
+    let _lock = repo.lock().await;
+    let found = repo.tip(&full_ref).await?;
+    let done = |trees, already| Landed {
+        branch: landing.branch.clone(),
+        before: landing.expected.clone(),
+        after: landing.commit.clone(),
+        trees,
+        already,
+    };
+    match found {
+        Some(at) if at == landing.expected && at != landing.commit => {}
+        Some(at) if at == landing.commit => return Ok(done(complete(repo, scratch, landing).await?, true)),
+        // Somebody built on it: the trees followed then, or that commit couldn't have been made there.
+        Some(at) if history::is_ancestor(repo, &landing.commit, &at).await? => return Ok(done(Vec::new(), true)),
+        found => return Err(Error::Moved { name: full_ref, expected: landing.expected.clone(), found }),
+    }
+    let changed = changed(repo, landing).await?;
+    let trees = refresh::checkouts(repo, &landing.branch).await?;
+    for tree in &trees {
+        tree.check_idle()?;
+        tree.check_not_deleted(&changed).await?;
+        tree.could_follow(scratch, &landing.expected, &landing.commit, &changed).await?;
+    }
+    move_branch(repo, scratch, landing, &full_ref).await?;
+    let mut followed: Vec<&Checkout> = Vec::new();
+    for tree in &trees {
+        if let Err(error) = tree.follow(&landing.expected, &landing.commit, &changed).await {
+            return Err(take_back(repo, landing, &full_ref, &followed, &changed, error).await);
+        }
+        followed.push(tree);
+    }
+    Ok(done(trees.into_iter().map(|tree| tree.path).collect(), false))
+}
+
+async fn changed(repo: &Repo, landing: &Landing) -> Result<Vec<FilePath>> {
+    history::changed_paths(repo, &crate::merge_tree::ObjectStore::Repository, &landing.expected, &landing.commit).await
+}
+
+async fn move_branch(repo: &Repo, scratch: &Path, landing: &Landing, full_ref: &str) -> Result<()> {
+    let hooks = HookDir::prepare(repo, scratch, landing.policy.hooks, &["reference-transaction"]).await?;
+    let call = repo.call_common("move the target");
+    let call = hooks.iter().fold(call, |call, hooks| call.arg("-c").arg(hooks.setting()).time_limit(repo.git().limits().hooks));
+    let call = call.args(["update-ref", "--create-reflog", "-m"]).arg(&landing.reason);
+    let moved = call.arg(full_ref).arg(&landing.commit).arg(&landing.expected).run().await;
+    let Err(error) = moved else { return Ok(()) };
+    if let (Some(hook), Some(text)) = (hooks.and_then(|hooks| hooks.refused()), error.stderr()) {
+        return Err(Error::HookFailed { hook, text: text.into() });
+    }
+    let found = repo.tip(full_ref).await?;
+    if found.as_ref() == Some(&landing.expected) {
+        return Err(error);
+    }
+    Err(Error::Moved { name: full_ref.into(), expected: landing.expected.clone(), found })
+}
+
+/// Somebody changed a tree between our asking and its turn: the branch goes back, and the trees that had followed.
+async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, followed: &[&Checkout], changed: &[FilePath], error: Error) -> Error {
+    let back = async {
+        let call = repo.call_common("move the target back").args(["update-ref", "-m", "taskyard: taken back"]);
+        call.arg(full_ref).arg(&landing.expected).arg(&landing.commit).run().await?;
+        for tree in followed {
+            tree.follow(&landing.commit, &landing.expected, changed).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    match (back.await, error) {
+        (Err(_), Error::Dirty { tree, files }) => not_refreshed(landing, tree, files),
+        (_, error) => error,
+    }
+}
+
+/// The branch is there already: whatever an earlier attempt left undone in the trees is done now.
+async fn complete(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Vec<PathBuf>> {
+    let changed = changed(repo, landing).await?;
+    let mut trees = Vec::new();
+    for tree in refresh::checkouts(repo, &landing.branch).await?.into_iter().filter(|tree| tree.attached) {
+        let behind = tree.still_at(&landing.expected, &landing.commit, &changed).await?;
+        if !behind.is_empty() {
+            tree.check_idle()?;
+            tree.adopt(&landing.commit, &behind).await?;
+            let could = tree.could_follow(scratch, &landing.expected, &landing.commit, &changed).await;
+            let followed = match could {
+                Ok(()) => tree.follow(&landing.expected, &landing.commit, &changed).await,
+                Err(error) => Err(error),
+            };
+            followed.map_err(|error| match error {
+                Error::Dirty { tree, files } => not_refreshed(landing, tree, files),
+                other => other,
+            })?;
+        }
+        trees.push(tree.path);
+    }
+    Ok(trees)
+}
+
+fn not_refreshed(landing: &Landing, tree: PathBuf, files: Vec<String>) -> Error {
+    let (before, after) = (landing.expected.clone(), landing.commit.clone());
+    Error::NotRefreshed { branch: landing.branch.clone(), before, after, tree, files }
+}
+
+/// For errors about a tree.
+pub(crate) fn dirty(tree: &Path, files: &[FilePath]) -> Error {
+    Error::Dirty { tree: tree.to_owned(), files: shown(files) }
+}

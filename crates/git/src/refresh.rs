@@ -1,0 +1,261 @@
+//! Trees in which a branch is checked out, and how they follow when it moves.
+//!
+//! A tree follows by git's own two-way merge of index and files (`git read-tree -m -u`), which keeps uncommitted
+//! changes to other files and refuses to touch changed ones. Reads, and with [`Checkout::follow`] writes, the
+//! user's own checkouts; never forces, stashes or resets anything.
+
+use crate::error::{Error, Result};
+use crate::file_path::FilePath;
+use crate::land::dirty;
+use crate::oid::Oid;
+use crate::repo::Repo;
+use crate::runner::{Call, Git, path_from, split_nul};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// A tree that has the branch checked out.
+#[derive(Debug, Clone)]
+pub(crate) struct Checkout {
+    git: Git,
+    /// Its top folder.
+    pub(crate) path: PathBuf,
+    git_dir: PathBuf,
+    held: bool,
+    /// Its HEAD is the branch; otherwise an operation in it will move the branch.
+    pub(crate) attached: bool,
+    operation: Option<&'static str>,
+}
+
+/// Markers of operations in a tree's git folder.
+const OPERATIONS: &[(&str, &str)] = &[
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("sequencer", "cherry-pick"),
+    ("BISECT_LOG", "bisect"),
+];
+
+/// Every tree that has `branch` checked out, or holds it in a rebase or bisection. Trees whose folder is gone are
+/// left out.
+pub(crate) async fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Checkout>> {
+    let output = repo.call_common("list worktrees").args(["worktree", "list", "--porcelain", "-z"]).run().await?;
+    let mut places = Vec::new();
+    if !repo.is_bare() && !repo.is_linked() {
+        // First, because git lists a submodule's repository by its git folder.
+        places.push(repo.root().to_owned());
+    }
+    for record in split_nul(&output.stdout).split(Vec::is_empty) {
+        let bare = record.iter().any(|field| field == b"bare");
+        places.extend(record.iter().find_map(|field| field.strip_prefix(b"worktree ").map(path_from)).filter(|_| !bare));
+    }
+    let mut found: Vec<Checkout> = Vec::new();
+    for path in places.into_iter().filter(|path| path.is_dir()) {
+        let Some(git_dir) = git_dir_of(repo, &path).await else { continue };
+        if found.iter().any(|known| known.git_dir == git_dir) {
+            continue;
+        }
+        let operation = OPERATIONS.iter().find(|(name, _)| git_dir.join(name).exists()).map(|(_, operation)| *operation);
+        let attached = is_on(repo, &path, branch).await?;
+        found.push(Checkout { git: repo.git().clone(), held: attached || is_held(&git_dir, branch), attached, operation, path, git_dir });
+    }
+    found.retain(|tree| tree.held);
+    Ok(found)
+}
+
+async fn git_dir_of(repo: &Repo, path: &Path) -> Option<PathBuf> {
+    let output = repo.git().call("find a worktree", path).args(["rev-parse", "--absolute-git-dir"]).run().await.ok()?;
+    Some(path_from(output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout)))
+}
+
+async fn is_on(repo: &Repo, path: &Path, branch: &str) -> Result<bool> {
+    let output = repo.git().call("read HEAD", path).args(["symbolic-ref", "-q", "HEAD"]).accept(&[0, 1]).await?;
+    Ok(output.stdout.strip_suffix(b"\n") == Some(format!("refs/heads/{branch}").as_bytes()))
+}
+
+/// Whether an operation in the tree will put the branch back to something of its own.
+fn is_held(git_dir: &Path, branch: &str) -> bool {
+    let named = |name: &str| std::fs::read_to_string(git_dir.join(name)).unwrap_or_default();
+    ["rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"].iter().any(|file| {
+        let name = named(file);
+        name.trim().strip_prefix("refs/heads/").unwrap_or(name.trim()) == branch
+    }) || named("rebase-merge/update-refs").lines().any(|line| line.strip_prefix("refs/heads/") == Some(branch))
+}
+
+impl Checkout {
+    fn call(&self, stage: &'static str) -> Call {
+        self.git.call(stage, &self.path)
+    }
+
+    /// Refuses while an operation is in progress.
+    pub(crate) fn check_idle(&self) -> Result<()> {
+        match self.operation {
+            Some(operation) => Err(Error::InProgress { path: self.path.clone(), operation }),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses where the user has deleted one of the changed files: git would just bring it back.
+    pub(crate) async fn check_not_deleted(&self, changed: &[FilePath]) -> Result<()> {
+        let call = self.call("list deleted files").args(["diff-files", "--name-only", "--diff-filter=D", "-z"]);
+        let deleted: Vec<FilePath> = call.fields().await?.into_iter().map(FilePath::new).filter(|path| changed.contains(path)).collect();
+        if deleted.is_empty() { Ok(()) } else { Err(dirty(&self.path, &deleted)) }
+    }
+
+    /// Whether it could follow from `before` to `after`, without changing anything.
+    pub(crate) async fn could_follow(&self, scratch: &Path, before: &Oid, after: &Oid, changed: &[FilePath]) -> Result<()> {
+        // On a copy of the index, so that not even its cached file times change when the answer is no.
+        let index = self.index_copy(scratch)?;
+        let on_copy = |call: Call| index.iter().fold(call, |call, copy| call.env("GIT_INDEX_FILE", copy.path()));
+        on_copy(self.refresh_times()).accept(&[0, 1]).await?;
+        let call = on_copy(self.call("ask a tree to follow")).args(["read-tree", "-m", "-u", "-n", "--no-recurse-submodules"]);
+        let answer = call.arg(before).arg(after).run().await;
+        self.check_nothing_hidden(before, after).await?;
+        self.explain(answer.map(drop), changed).await
+    }
+
+    /// Follows from `before` to `after`. Does nothing where index and files are at `after` already.
+    pub(crate) async fn follow(&self, before: &Oid, after: &Oid, changed: &[FilePath]) -> Result<()> {
+        self.refresh_times().accept(&[0, 1]).await?;
+        let call = self.call("refresh a tree").args(["read-tree", "-m", "-u", "--no-recurse-submodules"]);
+        let answer = call.arg(before).arg(after).run().await;
+        self.explain(answer.map(drop), changed).await?;
+        self.refresh_times().accept(&[0, 1]).await?;
+        Ok(())
+    }
+
+    /// A copy of the index; `None` when the tree has none.
+    fn index_copy(&self, scratch: &Path) -> Result<Option<tempfile::NamedTempFile>> {
+        let index = self.git_dir.join("index");
+        if !index.exists() {
+            return Ok(None);
+        }
+        std::fs::create_dir_all(scratch).map_err(Error::io("make", scratch))?;
+        let copy = tempfile::Builder::new().prefix("index-").tempfile_in(scratch).map_err(Error::io("make a file in", scratch))?;
+        std::fs::copy(&index, copy.path()).map_err(Error::io("copy", &index))?;
+        Ok(Some(copy))
+    }
+
+    fn refresh_times(&self) -> Call {
+        self.call("compare a tree with its index").args(["update-index", "-q", "--refresh"])
+    }
+
+    /// Git would overwrite files that are ignored without a word; they may be all there is of a secret or a database.
+    async fn check_nothing_hidden(&self, before: &Oid, after: &Oid) -> Result<()> {
+        let call = self.call("list new files").args(["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=A"]);
+        let added: Vec<FilePath> = call.arg(before).arg(after).fields().await?.into_iter().map(FilePath::new).collect();
+        let there: Vec<FilePath> = added.into_iter().filter(|path| path.within(&self.path).symlink_metadata().is_ok()).collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        let indexed = self.index_entries(&there).await?;
+        // A folder in the way is git's to judge; only files are ours here.
+        let hidden = |path: &&FilePath| !indexed.contains_key(*path) && !path.within(&self.path).is_dir();
+        let hidden: Vec<FilePath> = there.iter().filter(hidden).cloned().collect();
+        if hidden.is_empty() { Ok(()) } else { Err(dirty(&self.path, &hidden)) }
+    }
+
+    /// Turns git's refusal into the files that are in the way.
+    async fn explain(&self, answer: Result<()>, changed: &[FilePath]) -> Result<()> {
+        let Err(error) = answer else { return Ok(()) };
+        let Some(said) = error.stderr() else { return Err(error) };
+        let files = self.uncommitted().await?;
+        let in_the_way: Vec<FilePath> = files.into_iter().filter(|file| changed.iter().any(|c| c.collides_with(file))).collect();
+        if in_the_way.is_empty() && !said.contains("would be overwritten") && !said.contains("not uptodate") && !said.contains("lose") {
+            return Err(error);
+        }
+        if in_the_way.is_empty() {
+            return Err(Error::Dirty { tree: self.path.clone(), files: vec![said.lines().next().unwrap_or(said).to_owned()] });
+        }
+        Err(dirty(&self.path, &in_the_way))
+    }
+
+    /// What differs from HEAD or the index, untracked files included.
+    async fn uncommitted(&self) -> Result<Vec<FilePath>> {
+        let call = self.call("list uncommitted changes").args(["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"]);
+        Ok(call.fields().await?.into_iter().filter_map(|f| f.get(3..).map(FilePath::new)).collect())
+    }
+
+    /// Index entries `(mode, oid)` of those of `paths` that have one.
+    async fn index_entries(&self, paths: &[FilePath]) -> Result<HashMap<FilePath, (String, String)>> {
+        self.entries("read the index", &["ls-files", "--stage", "-z", "--"], paths).await
+    }
+
+    /// Entries `(mode, oid)` in a commit of those of `paths` that have one.
+    async fn tree_entries(&self, commit: &Oid, paths: &[FilePath]) -> Result<HashMap<FilePath, (String, String)>> {
+        self.entries("read a tree", &["ls-tree", "-r", "-z", "--full-tree", commit.as_str(), "--"], paths).await
+    }
+
+    async fn entries(&self, stage: &'static str, args: &[&str], paths: &[FilePath]) -> Result<HashMap<FilePath, (String, String)>> {
+        const AT_ONCE: usize = 500;
+        let mut found = HashMap::new();
+        for some in paths.chunks(AT_ONCE) {
+            let names = some.iter().map(FilePath::as_os_str);
+            for field in self.call(stage).args(args.iter().map(OsStr::new)).args(names).fields().await? {
+                let text = String::from_utf8_lossy(&field);
+                let words: Vec<&str> = text.split(['\t', ' ']).collect();
+                let tab = field.iter().position(|b| *b == b'\t');
+                // `mode oid stage<TAB>path` from the index, `mode type oid<TAB>path` from a tree.
+                let oid = words.iter().skip(1).find(|word| Oid::parse(word).is_some());
+                if let (Some(mode), Some(oid), Some(tab)) = (words.first(), oid, tab) {
+                    found.insert(FilePath::new(&field[tab + 1..]), ((*mode).to_owned(), (*oid).to_owned()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Those of the changed paths that this tree still has as they were before; none when it has followed. Git writes
+    /// an index at once, so a tree that follows partly is one in which the user has staged something since.
+    pub(crate) async fn still_at(&self, before: &Oid, after: &Oid, changed: &[FilePath]) -> Result<Vec<FilePath>> {
+        let (index, old, new) =
+            tokio::try_join!(self.index_entries(changed), self.tree_entries(before, changed), self.tree_entries(after, changed))?;
+        let behind: Vec<FilePath> = changed.iter().filter(|path| index.get(*path) == old.get(*path)).cloned().collect();
+        let followed = changed.iter().filter(|path| index.get(*path) == new.get(*path)).count();
+        Ok(if behind.len() >= followed { behind } else { Vec::new() })
+    }
+
+    /// Takes over into the index what an attempt that was cut off had written into the files already.
+    pub(crate) async fn adopt(&self, after: &Oid, behind: &[FilePath]) -> Result<()> {
+        let new = self.tree_entries(after, behind).await?;
+        let mut lines = Vec::new();
+        for path in behind {
+            let there = path.within(&self.path).symlink_metadata().is_ok_and(|meta| !meta.is_dir());
+            match new.get(path) {
+                Some((mode, oid)) if there && self.hash_of(path).await?.as_deref() == Some(oid) => {
+                    lines.extend([format!("{mode} {oid}\t").as_bytes(), path.as_bytes(), b"\0"].concat());
+                }
+                None if !there => {
+                    lines.extend([b"0 ", "0".repeat(after.as_str().len()).as_bytes(), b"\t", path.as_bytes(), b"\0"].concat())
+                }
+                _ => {}
+            }
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.call("take over written files").args(["update-index", "-z", "--index-info"]).input(lines).run().await?;
+        Ok(())
+    }
+
+    /// What the file would be as an object, after the filters for it; `None` for what isn't a plain file.
+    async fn hash_of(&self, path: &FilePath) -> Result<Option<String>> {
+        let file = path.within(&self.path);
+        let Ok(meta) = file.symlink_metadata() else { return Ok(None) };
+        let call = self.call("hash a file").arg("hash-object");
+        if meta.is_symlink() {
+            use std::os::unix::ffi::OsStrExt;
+            let to = std::fs::read_link(&file).map_err(Error::io("read", &file))?;
+            return Ok(Some(call.arg("--stdin").input(to.as_os_str().as_bytes()).text().await?));
+        }
+        if !meta.is_file() {
+            return Ok(None);
+        }
+        let mut name = std::ffi::OsString::from("--path=");
+        name.push(path.as_os_str());
+        let content = std::fs::read(&file).map_err(Error::io("read", &file))?;
+        Ok(Some(call.arg(name).arg("--stdin").input(content).text().await?))
+    }
+}
