@@ -152,9 +152,11 @@ async fn merge_commit(repo: &Repo, scratch: &Path, merge: &Merge, since: Option<
 }
 
 async fn git_merge(place: &Tree, merge: &Merge, hooks: &HookDir, sign: bool) -> Result<()> {
+    let message = place.git_dir().await?.join("taskyard-message");
+    std::fs::write(&message, text(&merge.message)).map_err(Error::io("write", &message))?;
     let call = with_hooks(place, "merge", Some(hooks), sign).args(["merge", "--no-ff", "--no-edit", "--no-stat", "--no-autostash"]);
-    let call = call.args(["--no-verify-signatures", "--no-signoff", "--strategy=ort", "-F", "-"]);
-    let call = call.by(&merge.author.who).input(text(&merge.message)).arg(&merge.tip);
+    let call = call.args(["--no-verify-signatures", "--no-signoff", "--strategy=ort", "-F"]).arg(&message);
+    let call = call.by(&merge.author.who).arg(&merge.tip);
     run_with_hooks(call, Some(hooks), sign).await
 }
 
