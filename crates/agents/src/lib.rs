@@ -15,6 +15,7 @@ pub mod process;
 mod acp;
 mod claude;
 mod codex;
+mod dialogue;
 mod exec;
 mod start;
 

@@ -48,7 +48,7 @@ fn listed(entry: &str, worktree: &Path, request: &Permission) -> bool {
 
 fn argument_fits(pattern: &str, worktree: &Path, request: &Permission) -> bool {
     if let Some(command) = command_of(request) {
-        return command::fits(pattern, command);
+        return command::fits(pattern, &command);
     }
     let paths = named_paths(request);
     let fits = |path: &PathBuf| {
@@ -69,7 +69,7 @@ fn stays_inside(worktree: &Path, request: &Permission) -> bool {
     match request.kind.as_str() {
         "read" | "search" | "think" => inside(),
         "edit" | "delete" | "move" => !paths.is_empty() && !paths.iter().any(is_git),
-        "execute" => inside() && command_of(request).is_none_or(|command| command::stays_inside(command, worktree)),
+        "execute" => inside() && command_of(request).is_some_and(|command| command::stays_inside(&command, worktree)),
         _ => false,
     }
 }
@@ -82,8 +82,17 @@ fn is_own_tool(request: &Permission) -> bool {
     own && matches!(request.kind.as_str(), "mcp" | "other")
 }
 
-fn command_of(request: &Permission) -> Option<&str> {
-    ["command", "cmd"].iter().find_map(|key| request.input.get(key)).and_then(Value::as_str)
+/// The command line it wants to run: a string, or words whose shell wrapper is left out.
+fn command_of(request: &Permission) -> Option<String> {
+    let command = ["command", "cmd"].iter().find_map(|key| request.input.get(key))?;
+    if let Some(line) = command.as_str() {
+        return Some(line.to_owned());
+    }
+    let words: Vec<&str> = command.as_array()?.iter().map(Value::as_str).collect::<Option<_>>()?;
+    match words.as_slice() {
+        [shell, flags, script] if shell.ends_with("sh") && flags.starts_with('-') && flags.ends_with('c') => Some((*script).to_owned()),
+        words => Some(words.join(" ")),
+    }
 }
 
 /// The paths the agent named, and those in arguments whose names say that they are paths.
@@ -169,6 +178,8 @@ mod tests {
             ("Bash(git *)", run("git log\nrm x"), Ask),
             ("Bash(git:*)", run("git push"), Allow),
             ("execute(git *)", run("git push"), Allow),
+            ("execute(git *)", request("execute", "shell", json!({ "command": ["bash", "-lc", "git push"] })), Allow),
+            ("execute(git *)", request("execute", "shell", json!({ "command": ["bash", "-lc", "rm x"] })), Ask),
             ("mcp__github__*", request("mcp", "mcp__github__search", json!({})), Allow),
             ("mcp__github__*", request("mcp", "mcp__gitlab__search", json!({})), Ask),
             ("", request("", "", json!({})), Ask),
@@ -246,6 +257,7 @@ mod tests {
         for (command, expected) in cases {
             assert_eq!(place.worktree(&run(command)), expected, "{command}");
         }
+        assert_eq!(place.worktree(&request("execute", "Bash", json!({ "cut": "{\"command\":\"cat /etc" }))), Ask);
         let mut request = run("ls");
         request.input = json!({ "command": "ls", "cwd": "/" });
         assert_eq!(place.worktree(&request), Ask);
