@@ -1,0 +1,151 @@
+//! The protocol handler over the registry: what a connection lists and calls.
+//!
+//! Which tools a caller sees is decided per request from its URL and token, so it is the same for every
+//! protocol revision and survives restarts. Owns nothing.
+
+use crate::backend::{CallContext, Identity};
+use crate::dispatch::Dispatcher;
+use crate::tool::Tool;
+use crate::toolset::Selection;
+use crate::transport::Departure;
+use crate::{result, schema, tools};
+use http::request::Parts;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use std::time::Duration;
+use taskyard_domain::{Face, Result};
+use tokio_util::task::AbortOnDropHandle;
+
+const INSTRUCTIONS: &str = "Taskyard runs coding agents on tasks, each in its own git worktree. \
+Find a list with list_task_lists, write tasks with add_task (queue: true starts them), wait with wait_for_task_change, \
+read the work with get_task_diff, check it with preview_merge, land it with review_task. \
+Tasks are named by UUID or short id such as TY-42.";
+
+/// The handler of one connection or request. Cheap to clone.
+#[derive(Clone)]
+pub struct Handler {
+    dispatcher: Dispatcher,
+    progress_every: Duration,
+}
+
+impl Handler {
+    /// Calls go through `dispatcher`; long ones report progress every `progress_every`.
+    pub fn new(dispatcher: Dispatcher, progress_every: Duration) -> Self {
+        Self { dispatcher, progress_every }
+    }
+
+    async fn selection(&self, parts: Option<&Parts>) -> Result<Selection> {
+        let token = parts.and_then(bearer);
+        match self.dispatcher.backend().identify(token.as_deref()).await {
+            Ok(Identity::Person) => Selection::from_query(parts.and_then(|p| p.uri.query()).unwrap_or("")),
+            // A token that is dead lists what a live one would; its calls say what is wrong.
+            Ok(Identity::Run) | Err(_) => Ok(Selection::agent()),
+        }
+    }
+
+    async fn find(&self, name: &str) -> Option<&'static Tool> {
+        let suffix = self.dispatcher.backend().suffix().await;
+        name.strip_suffix(suffix.as_str()).and_then(tools::find).or_else(|| tools::find(name))
+    }
+
+    /// Sends progress until the handle is dropped. A task of its own: a slow reader delays only progress.
+    fn heartbeat(&self, context: &RequestContext<RoleServer>) -> Option<AbortOnDropHandle<()>> {
+        let token = context.meta.get_progress_token()?;
+        let (peer, every) = (context.peer.clone(), self.progress_every);
+        Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut waited = Duration::ZERO;
+            loop {
+                tokio::time::sleep(every).await;
+                waited += every;
+                let message = format!("still working after {} s", waited.as_secs());
+                let progress = ProgressNotificationParam::new(token.clone(), waited.as_secs_f64()).with_message(message);
+                if peer.notify_progress(progress).await.is_err() {
+                    return;
+                }
+            }
+        })))
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("taskyard", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> std::result::Result<ListToolsResult, ErrorData> {
+        let selection = self.selection(context.extensions.get::<Parts>()).await.map_err(|e| ErrorData::invalid_params(e.message, None))?;
+        let suffix = self.dispatcher.backend().suffix().await;
+        let mut list = ListToolsResult::default();
+        list.tools = selection.tools().into_iter().map(|tool| schema::listed(tool, &suffix)).collect();
+        Ok(list.with_ttl_ms(60_000).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> std::result::Result<CallToolResponse, ErrorData> {
+        let Some(tool) = self.find(&request.name).await else {
+            return Err(ErrorData::invalid_params(format!("Unknown tool: {}", request.name), None));
+        };
+        let parts = context.extensions.get::<Parts>();
+        let selection = self.selection(parts).await.map_err(|e| ErrorData::invalid_params(e.message, None))?;
+        let cancel = context.ct.child_token();
+        let departure = parts.and_then(|p| p.extensions.get::<Departure>()).cloned();
+        let call = CallContext { token: parts.and_then(bearer), face: Face::Mcp, connection: connection(parts), cancel: cancel.clone() };
+        let _heartbeat = self.heartbeat(&context);
+        let work = self.dispatcher.tool(tool, &selection, request.arguments.unwrap_or_default(), call);
+        tokio::pin!(work);
+        let outcome = tokio::select! {
+            outcome = &mut work => outcome,
+            () = gone(departure.as_ref()) => {
+                cancel.cancel();
+                work.await
+            }
+        };
+        Ok(result::result(outcome).into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> std::result::Result<CustomResult, ErrorData> {
+        // A known method whose parameters don't fit arrives here.
+        if request.method == "tools/call" {
+            return Err(ErrorData::invalid_params("tools/call takes {name: text, arguments: object}", None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+    }
+}
+
+/// Ends when the caller's connection has gone; never without one.
+async fn gone(departure: Option<&Departure>) {
+    match departure {
+        Some(departure) => departure.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The bearer token of a request.
+pub fn bearer(parts: &Parts) -> Option<String> {
+    let value = parts.headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+/// What names the connection in logs: the start of its id, which alone opens nothing.
+fn connection(parts: Option<&Parts>) -> String {
+    let id = parts.and_then(|p| p.headers.get("mcp-session-id")).and_then(|id| id.to_str().ok());
+    id.map_or_else(|| "-".to_owned(), |id| id.chars().take(8).collect())
+}

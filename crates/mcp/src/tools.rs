@@ -1,0 +1,46 @@
+//! The registry: every tool that is built, one file per group.
+//!
+//! The contract (`tests/contract/tools.yaml`) decides names, parameters and effects; a test holds
+//! this registry against it.
+
+mod agents;
+mod common;
+mod config;
+mod git;
+mod lists;
+mod questions;
+mod queue;
+mod runs;
+mod safety;
+mod tasks;
+
+use crate::tool::Tool;
+
+static GROUPS: [&[Tool]; 9] =
+    [lists::TOOLS, tasks::TOOLS, git::TOOLS, runs::TOOLS, agents::TOOLS, queue::TOOLS, config::TOOLS, questions::TOOLS, safety::TOOLS];
+
+/// Every tool, in the order of the groups.
+pub fn all() -> impl Iterator<Item = &'static Tool> {
+    GROUPS.iter().flat_map(|group| group.iter())
+}
+
+/// The tool called `name`, without a suffix.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    all().find(|tool| tool.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_short() {
+        let mut seen = HashSet::new();
+        for tool in all() {
+            assert!(seen.insert(tool.name), "{} is twice in the registry", tool.name);
+            assert!(tool.name.len() <= 32, "{}", tool.name);
+            assert!(tool.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{}", tool.name);
+        }
+    }
+}

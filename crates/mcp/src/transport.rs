@@ -1,0 +1,79 @@
+//! The HTTP side of MCP: streamable HTTP at `/mcp`, the older HTTP+SSE beside it.
+//!
+//! The protocol itself is the SDK's; this module sets the switches that real clients need and corrects
+//! at the edge what the SDK answers in a way they can't use. Host and Origin are checked by the web
+//! face on every route, not here.
+
+mod answer;
+mod early;
+mod front;
+mod sessions;
+mod sse;
+
+pub use sessions::SessionStore;
+
+use crate::dispatch::Dispatcher;
+use crate::server::Handler;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Largest request body, bytes.
+pub const MAX_BODY: usize = 4 << 20;
+
+/// Times of the transport.
+#[derive(Debug, Clone, Copy)]
+pub struct Timing {
+    /// A call that takes longer gets its headers and a first byte now.
+    pub early: Duration,
+    /// How often bytes and progress are sent while a call takes long.
+    pub progress: Duration,
+    /// An idle connection is dropped from memory after this; its id stays good.
+    pub keep_alive: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { early: Duration::from_secs(1), progress: Duration::from_secs(10), keep_alive: Duration::from_secs(24 * 3600) }
+    }
+}
+
+/// Fires when the caller's connection has gone.
+#[derive(Debug, Clone)]
+pub struct Departure(CancellationToken);
+
+impl Departure {
+    pub(crate) async fn gone(&self) {
+        self.0.cancelled().await;
+    }
+}
+
+/// The routes `/mcp`, `/mcp/sse` and `/mcp/message`. Cancelling `shutdown` ends every open stream.
+pub fn router(dispatcher: Dispatcher, store: Arc<dyn SessionStore>, timing: Timing, shutdown: &CancellationToken) -> Router {
+    let handler = Handler::new(dispatcher, timing.progress);
+    let mut manager = LocalSessionManager::default();
+    manager.session_config.sse_retry = None;
+    manager.session_config.keep_alive = Some(timing.keep_alive);
+    let manager = Arc::new(manager);
+    // Host and Origin are checked before a request gets here.
+    let mut config = StreamableHttpServerConfig::default()
+        .with_sse_retry(None)
+        .with_json_response(true)
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(MAX_BODY)
+        .with_cancellation_token(shutdown.child_token());
+    config.session_store = Some(Arc::new(sessions::Adapter(store.clone())));
+    let service = {
+        let handler = handler.clone();
+        StreamableHttpService::new(move || Ok(handler.clone()), manager.clone(), config)
+    };
+    let front = front::Front { timing, manager, store };
+    Router::new()
+        .route_service("/mcp", service)
+        .layer(from_fn_with_state(front, front::front))
+        .merge(sse::router(handler, shutdown.clone()))
+}

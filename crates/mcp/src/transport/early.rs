@@ -1,0 +1,77 @@
+//! Bytes on the wire soon: clients give up on a call whose answer has no headers yet.
+//!
+//! The call itself lives in the answer's body, so a client that goes away takes a reading call with it.
+
+use super::answer;
+use axum::body::{Body, Bytes};
+use axum::response::Response;
+use futures::{Stream, StreamExt};
+use http::{HeaderValue, header};
+use serde_json::Value;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio_util::sync::DropGuard;
+
+/// An answer that is on its way.
+pub(super) type Pending = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// The answer of `pending`, or after `early` an event stream that will carry it. `guard` is dropped with the
+/// body.
+pub(super) async fn early(mut pending: Pending, id: Value, early: Duration, every: Duration, guard: DropGuard) -> Response {
+    match tokio::time::timeout(early, &mut pending).await {
+        Ok(response) => guarded(response, guard),
+        Err(_) => {
+            let mut response = Response::new(Body::from_stream(stream(pending, id, every, guard)));
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+            response
+        }
+    }
+}
+
+/// `response` with `guard` in its body.
+pub(super) fn guarded(response: Response, guard: DropGuard) -> Response {
+    let (parts, body) = response.into_parts();
+    let mut data = body.into_data_stream();
+    let body = async_stream::stream! {
+        let _guard = guard;
+        while let Some(chunk) = data.next().await {
+            yield chunk;
+        }
+    };
+    Response::from_parts(parts, Body::from_stream(body))
+}
+
+fn stream(mut pending: Pending, id: Value, every: Duration, guard: DropGuard) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    async_stream::stream! {
+        let _guard = guard;
+        let mut tick = tokio::time::interval(every);
+        let response = loop {
+            tokio::select! {
+                response = &mut pending => break response,
+                _ = tick.tick() => yield Ok(Bytes::from_static(b": working\n\n")),
+            }
+        };
+        if answer::is_event_stream(response.headers()) {
+            let mut data = response.into_body().into_data_stream();
+            while let Some(Ok(chunk)) = data.next().await {
+                yield Ok(chunk);
+            }
+        } else {
+            let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
+            yield Ok(event(&bytes, &id));
+        }
+    }
+}
+
+/// `body` as one event; a body that isn't JSON becomes a JSON-RPC error.
+fn event(body: &[u8], id: &Value) -> Bytes {
+    let message = match serde_json::from_slice::<Value>(body) {
+        Ok(message) => message.to_string(),
+        Err(_) => answer::error(id, -32_603, &String::from_utf8_lossy(body)).to_string(),
+    };
+    Bytes::from(format!("data: {message}\n\n"))
+}

@@ -1,0 +1,179 @@
+//! What stands before the SDK's service: reads the body once and corrects what clients trip over.
+//!
+//! Malformed JSON is a JSON-RPC error; an unknown mode is refused with the choices; `initialize` with a
+//! stale session id starts anew; a missing media type in `Accept` is no reason to refuse.
+
+use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+use super::{Departure, MAX_BODY, SessionStore, Timing, early};
+use crate::toolset::Selection;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use rmcp::transport::streamable_http_server::session::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use serde_json::Value;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+const SESSION_ID: &str = "mcp-session-id";
+
+/// What the front needs to know.
+#[derive(Clone)]
+pub(super) struct Front {
+    pub timing: Timing,
+    pub manager: Arc<LocalSessionManager>,
+    pub store: Arc<dyn SessionStore>,
+}
+
+/// The middleware before the service.
+pub(super) async fn front(State(front): State<Front>, request: Request, next: Next) -> Response {
+    match *request.method() {
+        Method::POST => post(front, request, next).await,
+        Method::DELETE => delete(front, request, next).await,
+        _ => next.run(request).await,
+    }
+}
+
+/// Ends a session: 404 for one that nobody knows, 204 else (some SDKs take 202 for a failure).
+async fn delete(front: Front, request: Request, next: Next) -> Response {
+    let id = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    if let Some(id) = id
+        && !front.manager.has_session(&id.as_str().into()).await.unwrap_or(false)
+        && !matches!(front.store.load(&id).await, Ok(Some(_)))
+    {
+        return answer::text_response(StatusCode::NOT_FOUND, "Not Found: Session not found");
+    }
+    let mut response = next.run(request).await;
+    if response.status() == StatusCode::ACCEPTED {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    response
+}
+
+async fn post(front: Front, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    if !is_json(&parts.headers) {
+        return answer::text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported Media Type: Content-Type must be application/json");
+    }
+    let Ok(bytes) = axum::body::to_bytes(body, MAX_BODY).await else {
+        return answer::text_response(StatusCode::PAYLOAD_TOO_LARGE, "Payload Too Large: a request has at most 4 MiB");
+    };
+    let message = match read(&bytes) {
+        Ok(message) => message,
+        Err(refusal) => return answer::json_response(StatusCode::BAD_REQUEST, &refusal),
+    };
+    let id = message.get("id").cloned().unwrap_or(Value::Null);
+    if let Err(error) = Selection::from_query(parts.uri.query().unwrap_or("")) {
+        return answer::json_response(StatusCode::BAD_REQUEST, &answer::error(&id, INVALID_PARAMS, &error.message));
+    }
+    if message.get("method").and_then(Value::as_str) == Some("initialize") {
+        parts.headers.remove(SESSION_ID);
+    }
+    let accepts = accept(&mut parts.headers);
+    let response = run(&front, parts, bytes.into(), next, &id, accepts).await;
+    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        let refusal = answer::error(&id, INVALID_REQUEST, "the message is no JSON-RPC request, notification or response");
+        return answer::json_response(StatusCode::BAD_REQUEST, &refusal);
+    }
+    response
+}
+
+async fn run(front: &Front, mut parts: Parts, body: Body, next: Next, id: &Value, accepts: Accepts) -> Response {
+    let departed = CancellationToken::new();
+    parts.extensions.insert(Departure(departed.clone()));
+    let guard = departed.drop_guard();
+    let request = Request::from_parts(parts, body);
+    match accepts {
+        Accepts::Streams => {
+            let pending = Box::pin(next.run(request));
+            early::early(pending, id.clone(), front.timing.early, front.timing.progress, guard).await
+        }
+        Accepts::JsonOnly => collapse(early::guarded(next.run(request).await, guard), id).await,
+    }
+}
+
+/// A JSON-RPC object, or the error that says why it is none.
+fn read(bytes: &[u8]) -> Result<Value, Value> {
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(message @ Value::Object(_)) => Ok(message),
+        Ok(Value::Array(_)) => Err(answer::error(&Value::Null, INVALID_REQUEST, "batches aren't supported: send one message per request")),
+        Ok(_) => Err(answer::error(&Value::Null, INVALID_REQUEST, "a JSON-RPC message is an object")),
+        Err(error) => {
+            let place = format!("Parse error: the body is no JSON at line {} column {}", error.line(), error.column());
+            Err(answer::error(&Value::Null, PARSE_ERROR, &place))
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    value.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// What kind of answers a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Accepts {
+    Streams,
+    JsonOnly,
+}
+
+/// Says what the client takes, and completes `Accept` to what the SDK insists on.
+fn accept(headers: &mut HeaderMap) -> Accepts {
+    let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
+    let all = values.join(",").to_ascii_lowercase();
+    let json_only = all.contains("application/json") && !all.contains("text/event-stream") && !all.contains("*/*");
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    if json_only { Accepts::JsonOnly } else { Accepts::Streams }
+}
+
+/// The final message of an event stream as plain JSON, for clients that take nothing else.
+async fn collapse(response: Response, id: &Value) -> Response {
+    if !answer::is_event_stream(response.headers()) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let messages = text.lines().filter_map(|line| line.strip_prefix("data:")).filter_map(|data| serde_json::from_str::<Value>(data).ok());
+    let last = messages.filter(|message| message.get("result").is_some() || message.get("error").is_some()).last();
+    let last = last.unwrap_or_else(|| answer::error(id, -32_603, "the call ended without an answer"));
+    let mut response = answer::json_response(parts.status, &last);
+    if let Some(session) = parts.headers.get(SESSION_ID) {
+        response.headers_mut().insert(SESSION_ID, session.clone());
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accept_is_completed() {
+        for (given, expected) in [
+            (None, Accepts::Streams),
+            (Some("*/*"), Accepts::Streams),
+            (Some("application/json"), Accepts::JsonOnly),
+            (Some("text/event-stream"), Accepts::Streams),
+            (Some("application/json, text/event-stream"), Accepts::Streams),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(given) = given {
+                headers.insert(header::ACCEPT, HeaderValue::from_static(given));
+            }
+            assert_eq!(accept(&mut headers), expected, "{given:?}");
+            assert_eq!(headers[header::ACCEPT], "application/json, text/event-stream");
+        }
+    }
+
+    #[test]
+    fn broken_json_says_where() {
+        let refusal = read(b"{\"a\":").unwrap_err();
+        assert_eq!(refusal["error"]["code"], PARSE_ERROR);
+        assert_eq!(read(b"[]").unwrap_err()["error"]["code"], INVALID_REQUEST);
+        assert_eq!(read(b"3").unwrap_err()["error"]["code"], INVALID_REQUEST);
+    }
+}

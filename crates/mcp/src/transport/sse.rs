@@ -1,0 +1,141 @@
+//! The transport of 2024-11-05: an event stream that names where to post, and that place.
+//!
+//! A session lives as long as its stream. Clients that only know this transport keep working.
+
+use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+use super::{Departure, MAX_BODY};
+use crate::server::Handler;
+use crate::toolset::{Selection, pairs};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures::StreamExt;
+use http::StatusCode;
+use http::request::Parts;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::common::server_side_http::session_id;
+use rmcp::{RoleServer, ServiceExt};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+/// Messages under way in each direction.
+const DEPTH: usize = 64;
+
+#[derive(Clone)]
+struct Sessions {
+    handler: Handler,
+    open: Arc<Mutex<HashMap<String, mpsc::Sender<ClientJsonRpcMessage>>>>,
+    shutdown: CancellationToken,
+}
+
+impl Sessions {
+    fn inbox(&self, id: &str) -> Option<mpsc::Sender<ClientJsonRpcMessage>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+    fn insert(&self, id: String, inbox: mpsc::Sender<ClientJsonRpcMessage>) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id, inbox);
+    }
+    fn remove(&self, id: &str) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+}
+
+/// The two routes of the transport.
+pub(super) fn router(handler: Handler, shutdown: CancellationToken) -> Router {
+    let sessions = Sessions { handler, open: Arc::default(), shutdown };
+    Router::new()
+        .route("/mcp/sse", get(open))
+        .route("/mcp/message", post(message))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .with_state(sessions)
+}
+
+async fn open(State(sessions): State<Sessions>, parts: Parts) -> Response {
+    let query = parts.uri.query().unwrap_or("");
+    if let Err(error) = Selection::from_query(query) {
+        return answer::json_response(StatusCode::BAD_REQUEST, &answer::error(&Value::Null, INVALID_PARAMS, &error.message));
+    }
+    let id = session_id().to_string();
+    let (inbox, received) = mpsc::channel(DEPTH);
+    let (outbox, sent) = mpsc::channel::<ServerJsonRpcMessage>(DEPTH);
+    sessions.insert(id.clone(), inbox);
+    let separator = if query.is_empty() { "" } else { "&" };
+    let endpoint = Event::default().event("endpoint").data(format!("/mcp/message?sessionId={id}{separator}{query}"));
+    let shutdown = sessions.shutdown.clone();
+    tokio::spawn(async move {
+        let transport = Pipe { received, outbox };
+        if let Ok(running) = sessions.handler.clone().serve_with_ct(transport, sessions.shutdown.child_token()).await {
+            let _ = running.waiting().await;
+        }
+        sessions.remove(&id);
+    });
+    let messages = ReceiverStream::new(sent).filter_map(|message| async move {
+        let text = serde_json::to_string(&message).ok()?;
+        Some(Event::default().event("message").data(text))
+    });
+    let events = futures::stream::once(async { endpoint }).chain(messages).map(Ok::<_, Infallible>).take_until(shutdown.cancelled_owned());
+    Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+}
+
+async fn message(State(sessions): State<Sessions>, parts: Parts, body: Bytes) -> Response {
+    let id = pairs(parts.uri.query().unwrap_or("")).find(|(key, _)| matches!(key.as_str(), "sessionId" | "session_id"));
+    let Some(inbox) = id.and_then(|(_, id)| sessions.inbox(&id)) else {
+        return answer::text_response(StatusCode::NOT_FOUND, "Not Found: Session not found");
+    };
+    let mut message = match serde_json::from_slice::<ClientJsonRpcMessage>(&body) {
+        Ok(message) => message,
+        Err(error) => {
+            let (code, text) = if error.is_data() {
+                (INVALID_REQUEST, "the message is no JSON-RPC message")
+            } else {
+                (PARSE_ERROR, "Parse error: the body is no JSON")
+            };
+            return answer::json_response(StatusCode::BAD_REQUEST, &answer::error(&Value::Null, code, text));
+        }
+    };
+    // The post ends at once; it is the stream whose end ends the call.
+    let mut parts = parts;
+    parts.extensions.remove::<Departure>();
+    message.insert_extension(parts);
+    match inbox.send(message).await {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(_) => answer::text_response(StatusCode::NOT_FOUND, "Not Found: Session not found"),
+    }
+}
+
+/// The two channels of a session as a transport.
+struct Pipe {
+    received: mpsc::Receiver<ClientJsonRpcMessage>,
+    outbox: mpsc::Sender<ServerJsonRpcMessage>,
+}
+
+impl Transport<RoleServer> for Pipe {
+    type Error = std::io::Error;
+
+    fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let outbox = self.outbox.clone();
+        async move { outbox.send(message).await.map_err(|_| std::io::ErrorKind::BrokenPipe.into()) }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        tokio::select! {
+            message = self.received.recv() => message,
+            () = self.outbox.closed() => None,
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.received.close();
+        Ok(())
+    }
+}
