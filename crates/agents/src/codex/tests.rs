@@ -1,0 +1,1 @@
+//! Recorded lines against the driver.
