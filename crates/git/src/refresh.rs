@@ -113,7 +113,7 @@ impl Checkout {
         let call = on_copy(self.call("ask a tree to follow")).args(["read-tree", "-m", "-u", "-n", "--no-recurse-submodules"]);
         let answer = call.arg(before).arg(after).run().await;
         self.check_nothing_hidden(before, after).await?;
-        self.explain(answer.map(drop), changed).await
+        self.explain(answer.map(drop), before, changed).await
     }
 
     /// Follows from `before` to `after`. Does nothing where index and files are at `after` already.
@@ -121,7 +121,7 @@ impl Checkout {
         self.refresh_times().accept(&[0, 1]).await?;
         let call = self.call("refresh a tree").args(["read-tree", "-m", "-u", "--no-recurse-submodules"]);
         let answer = call.arg(before).arg(after).run().await;
-        self.explain(answer.map(drop), changed).await?;
+        self.explain(answer.map(drop), before, changed).await?;
         self.refresh_times().accept(&[0, 1]).await?;
         Ok(())
     }
@@ -138,8 +138,9 @@ impl Checkout {
         Ok(Some(copy))
     }
 
+    // Without `-q`, which would also hide that somebody holds the lock.
     fn refresh_times(&self) -> Call {
-        self.call("compare a tree with its index").args(["update-index", "-q", "--refresh"])
+        self.call("compare a tree with its index").args(["update-index", "--refresh"])
     }
 
     /// Git would overwrite files that are ignored without a word; they may be all there is of a secret or a database.
@@ -158,10 +159,10 @@ impl Checkout {
     }
 
     /// Turns git's refusal into the files that are in the way.
-    async fn explain(&self, answer: Result<()>, changed: &[FilePath]) -> Result<()> {
+    async fn explain(&self, answer: Result<()>, before: &Oid, changed: &[FilePath]) -> Result<()> {
         let Err(error) = answer else { return Ok(()) };
         let Some(said) = error.stderr() else { return Err(error) };
-        let files = self.uncommitted().await?;
+        let files = self.changed_since(before).await?;
         let in_the_way: Vec<FilePath> = files.into_iter().filter(|file| changed.iter().any(|c| c.collides_with(file))).collect();
         if in_the_way.is_empty() && !said.contains("would be overwritten") && !said.contains("not uptodate") && !said.contains("lose") {
             return Err(error);
@@ -172,10 +173,16 @@ impl Checkout {
         Err(dirty(&self.path, &in_the_way))
     }
 
-    /// What differs from HEAD or the index, untracked files included.
-    async fn uncommitted(&self) -> Result<Vec<FilePath>> {
-        let call = self.call("list uncommitted changes").args(["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"]);
-        Ok(call.fields().await?.into_iter().filter_map(|f| f.get(3..).map(FilePath::new)).collect())
+    /// What index or files have that `commit` hasn't, untracked files included.
+    async fn changed_since(&self, commit: &Oid) -> Result<Vec<FilePath>> {
+        let diff = |cached: &[&str]| {
+            let call = self.call("list uncommitted changes").args(["diff", "--name-only", "-z", "--no-renames", "--no-ext-diff"]);
+            call.arg("--ignore-submodules=dirty").args(cached).arg(commit).fields()
+        };
+        let others = self.call("list untracked files").args(["ls-files", "--others", "--exclude-standard", "-z"]).fields();
+        let (files, staged, others) = tokio::try_join!(diff(&[]), diff(&["--cached"]), others)?;
+        let all: std::collections::BTreeSet<Vec<u8>> = files.into_iter().chain(staged).chain(others).collect();
+        Ok(all.into_iter().map(FilePath::new).collect())
     }
 
     /// Index entries `(mode, oid)` of those of `paths` that have one.

@@ -1,0 +1,304 @@
+//! Landing: the branch moves, checked-out trees follow, the user's edits stay or refuse, crashes are completed.
+
+#[path = "support/merging.rs"]
+mod merging;
+mod support;
+
+use merging::{STRATEGIES, Yard, landing};
+use pretty_assertions::assert_eq;
+use support::{Lab, read, script, write};
+use taskyard_domain::merge::Strategy;
+use taskyard_git::land::land;
+use taskyard_git::merge::Computed;
+use taskyard_git::{Error, Policy};
+
+/// A task that changes `a.txt`, adds `b.txt` and removes `gone.txt`, computed but not landed.
+async fn ready(strategy: Strategy) -> (Yard, Computed) {
+    let lab = Lab::new();
+    let main = lab.repo("r").await;
+    write(&main, "k.txt", "k\n");
+    write(&main, "gone.txt", "gone\n");
+    lab.commit(&main, "more").await;
+    let yard = Yard::around(lab, main).await;
+    std::fs::remove_file(yard.task.join("gone.txt")).unwrap();
+    write(&yard.task, "a.txt", "changed\n");
+    yard.work("b.txt", "b\n").await;
+    let made = yard.compute(strategy).await.unwrap();
+    (yard, made)
+}
+
+/// Everything of the landed work is in the tree, and nothing else.
+async fn assert_landed(yard: &Yard, made: &Computed) {
+    assert_eq!(yard.target().await, made.commit);
+    assert_eq!((read(&yard.main, "a.txt"), read(&yard.main, "b.txt")), ("changed\n".into(), "b\n".into()));
+    assert!(!yard.main.join("gone.txt").exists());
+}
+
+/// C4, C1
+#[tokio::test]
+async fn the_checked_out_tree_follows_and_unrelated_edits_stay() {
+    for strategy in STRATEGIES {
+        let (yard, made) = ready(strategy).await;
+        let landed = yard.land(&made.target_before, &made.commit).await.unwrap();
+        assert_eq!((landed.trees, landed.already), (vec![yard.main.clone()], false));
+        assert_landed(&yard, &made).await;
+        assert_eq!(yard.status(&yard.main).await, "");
+
+        let (yard, made) = ready(strategy).await;
+        write(&yard.main, "k.txt", "edited\n");
+        write(&yard.main, "untracked.txt", "mine\n");
+        write(&yard.main, "staged.txt", "mine\n");
+        yard.lab.git_in(&yard.main, &["add", "staged.txt"]).await;
+        yard.land(&made.target_before, &made.commit).await.unwrap();
+        assert_landed(&yard, &made).await;
+        assert_eq!(yard.status(&yard.main).await, " M k.txt\nA  staged.txt\n?? untracked.txt");
+        assert_eq!(read(&yard.main, "k.txt"), "edited\n");
+        assert_eq!(yard.lab.git_in(&yard.main, &["stash", "list"]).await, "");
+    }
+}
+
+/// C2
+#[tokio::test]
+async fn edits_in_the_way_refuse_and_are_named_with_their_tree() {
+    let spoil: [(&str, fn(&Yard)); 6] = [
+        ("a.txt", |yard| write(&yard.main, "a.txt", "mine\n")),
+        ("b.txt", |yard| write(&yard.main, "b.txt", "mine\n")),
+        ("gone.txt", |yard| write(&yard.main, "gone.txt", "mine\n")),
+        ("a.txt", |yard| std::fs::remove_file(yard.main.join("a.txt")).unwrap()),
+        ("b.txt/x", |yard| write(&yard.main, "b.txt/x", "mine\n")),
+        ("b.txt", |yard| {
+            write(&yard.main, ".git/info/exclude", "b.txt\n");
+            write(&yard.main, "b.txt", "ignored, but mine\n");
+        }),
+    ];
+    for (file, spoil) in spoil {
+        let (yard, made) = ready(Strategy::Merge).await;
+        spoil(&yard);
+        let before = yard.snap().await;
+        let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+        let text = error.to_string();
+        let Error::Dirty { tree, files } = error else { panic!("{file}: {text}") };
+        assert_eq!((&tree, &files), (&yard.main, &vec![file.to_owned()]));
+        assert!(text.contains(file) && text.contains(tree.to_str().unwrap()), "{text}");
+        assert_eq!(yard.snap().await, before, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_staged_edit_in_the_way_refuses_too() {
+    let (yard, made) = ready(Strategy::Squash).await;
+    write(&yard.main, "a.txt", "mine\n");
+    yard.lab.git_in(&yard.main, &["add", "-A"]).await;
+    let before = yard.snap().await;
+    assert!(matches!(yard.land(&made.target_before, &made.commit).await, Err(Error::Dirty { .. })));
+    assert_eq!(yard.snap().await, before);
+}
+
+/// A7
+#[tokio::test]
+async fn a_linked_worktree_that_has_the_target_follows() {
+    let (yard, _) = ready(Strategy::Merge).await;
+    yard.lab.git_in(&yard.main, &["branch", "dev"]).await;
+    let dev = yard.lab.path("wdev");
+    yard.lab.git_in(&yard.main, &["worktree", "add", "-q", dev.to_str().unwrap(), "dev"]).await;
+    let repo = yard.lab.open(&dev).await;
+    let made = yard.compute(Strategy::Merge).await.unwrap();
+    let onto_dev = landing("dev", &made.target_before, &made.commit);
+
+    write(&dev, "a.txt", "mine\n");
+    let before = (yard.snap().await, yard.lab.snap(&dev).await);
+    let error = land(&repo, &yard.scratch, &onto_dev).await.unwrap_err();
+    assert!(matches!(&error, Error::Dirty { tree, files } if *tree == dev && files == &["a.txt"]), "{error}");
+    assert_eq!((yard.snap().await, yard.lab.snap(&dev).await), before);
+
+    yard.lab.git_in(&dev, &["checkout", "-q", "a.txt"]).await;
+    land(&repo, &yard.scratch, &onto_dev).await.unwrap();
+    assert_eq!(yard.lab.oid(&dev, "dev").await, made.commit);
+    assert_eq!((yard.status(&dev).await, read(&dev, "b.txt")), (String::new(), "b\n".into()));
+    assert_eq!(yard.target().await, made.target_before, "main stays");
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+#[tokio::test]
+async fn one_tree_that_cannot_follow_holds_back_all() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    let second = yard.lab.path("second");
+    yard.lab.git_in(&yard.main, &["worktree", "add", "-q", "--force", second.to_str().unwrap(), "main"]).await;
+    write(&second, "a.txt", "mine\n");
+    let before = (yard.snap().await, yard.lab.snap(&second).await);
+    let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+    assert!(matches!(&error, Error::Dirty { tree, .. } if *tree == second), "{error}");
+    assert_eq!((yard.snap().await, yard.lab.snap(&second).await), before);
+    yard.lab.git_in(&second, &["checkout", "-q", "a.txt"]).await;
+    assert_eq!(yard.land(&made.target_before, &made.commit).await.unwrap().trees.len(), 2);
+    assert_eq!((yard.status(&second).await, yard.status(&yard.main).await), (String::new(), String::new()));
+}
+
+/// C12
+#[tokio::test]
+async fn a_moved_target_is_said_and_nothing_touched() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    let found = yard.others("c.txt", "c\n").await;
+    let before = yard.snap().await;
+    match yard.land(&made.target_before, &made.commit).await.unwrap_err() {
+        Error::Moved { name, expected, found: at } => {
+            assert_eq!((name.as_str(), &expected, at), ("refs/heads/main", &made.target_before, Some(found)));
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(yard.snap().await, before);
+    let missing = landing("nowhere", &made.target_before, &made.commit);
+    assert!(matches!(land(&yard.repo, &yard.scratch, &missing).await, Err(Error::Moved { found: None, .. })));
+}
+
+/// C12
+#[tokio::test]
+async fn an_operation_in_progress_refuses_in_plain_words() {
+    for operation in ["merge", "rebase", "cherry-pick"] {
+        let (yard, _) = ready(Strategy::Merge).await;
+        yard.lab.git_in(&yard.main, &["checkout", "-q", "-b", "side"]).await;
+        yard.others("k.txt", "side\n").await;
+        yard.lab.git_in(&yard.main, &["checkout", "-q", "main"]).await;
+        yard.others("k.txt", "main\n").await;
+        let made = yard.compute(Strategy::Merge).await.unwrap();
+        assert!(!yard.lab.try_git(&yard.main, &[operation, "side"]).await.ok());
+        let before = yard.snap().await;
+        let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::InProgress { operation: found, .. } if found == operation), "{text}");
+        assert!(text.contains("finish or abort it first"), "{text}");
+        assert_eq!(yard.snap().await, before, "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn landing_twice_is_landing_once() {
+    for strategy in STRATEGIES {
+        let (yard, made) = ready(strategy).await;
+        yard.land(&made.target_before, &made.commit).await.unwrap();
+        write(&yard.main, "a.txt", "edited since\n");
+        write(&yard.main, "b.txt", "staged since\n");
+        yard.lab.git_in(&yard.main, &["add", "b.txt"]).await;
+        let before = yard.snap().await;
+        assert!(yard.land(&made.target_before, &made.commit).await.unwrap().already);
+        assert_eq!(yard.snap().await, before, "{strategy:?}");
+        yard.others("c.txt", "built on it\n").await;
+        assert!(yard.land(&made.target_before, &made.commit).await.unwrap().already);
+    }
+}
+
+/// A crash between moving the branch and refreshing the tree.
+#[tokio::test]
+async fn a_landing_that_was_cut_off_after_the_branch_moved_is_completed() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    write(&yard.main, "k.txt", "edited\n");
+    yard.lab.git_in(&yard.main, &["update-ref", "refs/heads/main", made.commit.as_str()]).await;
+    assert!(yard.status(&yard.main).await.contains("D  b.txt"), "the reverse change is staged");
+    let landed = yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_eq!((landed.trees, landed.already), (vec![yard.main.clone()], true));
+    assert_landed(&yard, &made).await;
+    assert_eq!(yard.status(&yard.main).await, " M k.txt");
+}
+
+/// A crash while git was writing files: some are new, the index isn't.
+#[tokio::test]
+async fn a_landing_that_was_cut_off_between_files_is_completed() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    yard.lab.git_in(&yard.main, &["update-ref", "refs/heads/main", made.commit.as_str()]).await;
+    write(&yard.main, "a.txt", "changed\n");
+    write(&yard.main, "b.txt", "b\n");
+    std::fs::remove_file(yard.main.join("gone.txt")).unwrap();
+    yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_landed(&yard, &made).await;
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+#[tokio::test]
+async fn an_edit_made_after_the_cut_is_kept_and_named_until_it_is_set_aside() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    yard.lab.git_in(&yard.main, &["update-ref", "refs/heads/main", made.commit.as_str()]).await;
+    write(&yard.main, "a.txt", "mine\n");
+    let before = yard.snap().await;
+    let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+    assert!(matches!(&error, Error::NotRefreshed { files, .. } if files == &["a.txt"]), "{error}");
+    assert_eq!(yard.snap().await, before);
+    yard.lab.git_in(&yard.main, &["checkout-index", "-f", "a.txt"]).await;
+    yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_landed(&yard, &made).await;
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+#[tokio::test]
+async fn a_lock_held_for_a_moment_is_waited_for() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    let lock = yard.main.join(".git/index.lock");
+    std::fs::write(&lock, "").unwrap();
+    let (landed, ()) = tokio::join!(yard.land(&made.target_before, &made.commit), async {
+        // Until the branch has moved, that is, until the tree waits for its index.
+        while yard.lab.oid(&yard.main, "refs/heads/main").await != made.commit {
+            tokio::task::yield_now().await;
+        }
+        std::fs::remove_file(&lock).unwrap();
+    });
+    landed.unwrap();
+    assert_landed(&yard, &made).await;
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+#[tokio::test]
+async fn a_tree_that_refuses_at_the_last_moment_takes_the_branch_back() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    // The hook plays a user who edits the file just when the branch moves.
+    let edit = format!("[ \"$1\" = committed ] && echo mine > '{}/a.txt'\nexit 0", yard.main.display());
+    script(&yard.main.join(".git/hooks/reference-transaction"), &edit);
+    let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+    assert!(matches!(&error, Error::Dirty { files, .. } if files == &["a.txt"]), "{error}");
+    assert_eq!(yard.target().await, made.target_before);
+    assert_eq!(yard.status(&yard.main).await, " M a.txt");
+    assert_eq!(read(&yard.main, "a.txt"), "mine\n");
+}
+
+#[tokio::test]
+async fn a_refusing_transaction_hook_refuses_the_landing() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    script(&yard.main.join(".git/hooks/reference-transaction"), "[ \"$1\" = prepared ] && echo frozen >&2 && exit 1\nexit 0");
+    let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+    assert!(matches!(&error, Error::HookFailed { text, .. } if text.contains("frozen")), "{error}");
+    assert_eq!(yard.target().await, made.target_before);
+    let skipping = taskyard_git::land::Landing {
+        policy: Policy { hooks: taskyard_domain::repository::HookPolicy::Skip, ..Policy::default() },
+        ..landing("main", &made.target_before, &made.commit)
+    };
+    land(&yard.repo, &yard.scratch, &skipping).await.unwrap();
+}
+
+#[tokio::test]
+async fn odd_names_line_ends_and_sparse_trees_follow() {
+    let yard = Yard::new().await;
+    yard.lab.git_in(&yard.main, &["config", "core.autocrlf", "true"]).await;
+    write(&yard.main, "deep/out.txt", "1\n");
+    yard.lab.commit(&yard.main, "deep").await;
+    yard.lab.git_in(&yard.task, &["reset", "-q", "--hard", "main"]).await;
+    yard.lab.git_in(&yard.main, &["sparse-checkout", "set", "top"]).await;
+    for name in support::odd_names() {
+        write(&yard.task, name, "odd\n");
+    }
+    write(&yard.task, "deep/out.txt", "2\n");
+    write(&yard.task, "top/in.txt", "in\n");
+    yard.work("a.txt", "b\n").await;
+    let made = yard.compute(Strategy::Merge).await.unwrap();
+    yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_eq!(yard.status(&yard.main).await, "");
+    assert_eq!(read(&yard.main, "top/in.txt"), "in\r\n");
+    assert!(!yard.main.join("deep/out.txt").exists());
+}
+
+#[tokio::test]
+async fn a_repository_switched_to_bare_is_reported_with_its_repair() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    yard.lab.git_in(&yard.main, &["config", "core.bare", "true"]).await;
+    let repo = yard.lab.open(&yard.main).await;
+    let error = land(&repo, &yard.scratch, &landing("main", &made.target_before, &made.commit)).await.unwrap_err();
+    assert!(matches!(error, Error::BareSwitchedOn { .. }), "{error}");
+    assert_eq!(yard.lab.oid(&yard.main, "main").await, made.target_before);
+}
