@@ -1,0 +1,231 @@
+//! The ground a run stands on: its worktree, made or found, prepared and proven isolated.
+//!
+//! Intent first: the worktree's row is written before git makes anything, and marked ready after the setup
+//! script has passed. Whatever a crash leaves in between is completed by the next run or taken away.
+
+use super::recording::Recorder;
+use crate::resolve::Levels;
+use crate::{Engine, change, fold};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use taskyard_domain::event::{Kind, NewEvent};
+use taskyard_domain::id::WorktreeId;
+use taskyard_domain::repository::Repository;
+use taskyard_domain::run::Run;
+use taskyard_domain::session::Session;
+use taskyard_domain::settings::Settings;
+use taskyard_domain::task::Task;
+use taskyard_domain::worktree::{CopiedFile, State, Worktree};
+use taskyard_domain::{Error, Result};
+use taskyard_git::worktree::{Plan, Wanted};
+use taskyard_git::{Oid, Repo};
+use taskyard_process::{Command, run as run_process};
+
+/// A worktree that is there, isolated, and ready for an agent.
+pub(super) struct Ground {
+    pub worktree: Worktree,
+    pub repository: Repository,
+    /// The user's checkout or bare repository.
+    pub project: Repo,
+    /// The worktree as git sees it.
+    pub tree: Repo,
+    /// Its commit when the run started.
+    pub start_commit: Oid,
+}
+
+impl Ground {
+    /// The worktree's folder.
+    pub(super) fn path(&self) -> PathBuf {
+        self.tree.root().to_owned()
+    }
+
+    /// Folders outside the worktree that a commit in it writes to.
+    pub(super) fn writable_dirs(&self) -> Vec<PathBuf> {
+        vec![self.tree.common_dir().to_owned(), self.tree.git_dir().to_owned()]
+    }
+}
+
+impl Engine {
+    /// Makes or finds the task's worktree, prepares it, proves that it is isolated.
+    pub(super) async fn prepare_ground(&self, run: &Run, session: &Session, levels: &Levels, settings: &Settings, recorder: &mut Recorder) -> Result<Ground> {
+        let (repository, current, parent) = self.ground_facts(levels).await?;
+        let local = repository.local_path.clone().ok_or_else(|| {
+            Error::precondition(format!("the repository {} has no local path yet", repository.name)).with_field("repository_id")
+        })?;
+        let project = Repo::open(self.git(), Path::new(&local)).await.map_err(fold::git)?;
+        project.check_not_switched_bare().map_err(fold::git)?;
+        let usable = current.filter(|w| w.repository_id == repository.id && matches!(w.state, State::Active | State::Kept));
+        let mut worktree = match usable {
+            Some(worktree) => worktree,
+            None => self.plan_worktree(levels, &repository, &project, parent, settings).await?,
+        };
+        let tree = self.materialise(&project, &mut worktree).await?;
+        if !worktree.is_ready {
+            self.furnish(&repository, &project, &tree, &mut worktree, run, settings, recorder).await?;
+        }
+        taskyard_git::isolation::verify(&project, tree.root(), Some(&worktree.branch)).await.map_err(fold::git)?;
+        let start_commit = tree.head().await.map_err(fold::git)?.oid().cloned();
+        let start_commit = start_commit.ok_or_else(|| Error::precondition("the worktree has no commit to start from"))?;
+        self.take_ground(run, session, &mut worktree, &start_commit).await?;
+        Ok(Ground { worktree, repository, project, tree, start_commit })
+    }
+
+    async fn ground_facts(&self, levels: &Levels) -> Result<(Repository, Option<Worktree>, Option<Worktree>)> {
+        let levels = levels.clone();
+        self.store()
+            .read(move |read| {
+                Box::pin(async move {
+                    let repository = levels.repository(read).await?;
+                    let current = read.worktree_current(levels.task.id).await?;
+                    let parent = match levels.task.parent_id {
+                        Some(parent) => read.worktree_current(parent).await?,
+                        None => None,
+                    };
+                    Ok((repository, current, parent))
+                })
+            })
+            .await
+    }
+
+    /// Chooses base, folder and branch, and writes the intent.
+    async fn plan_worktree(&self, levels: &Levels, repository: &Repository, project: &Repo, parent: Option<Worktree>, settings: &Settings) -> Result<Worktree> {
+        let task = &levels.task;
+        let target = task.config.target_branch.clone().or_else(|| levels.list.config.target_branch.clone());
+        // A child starts from its parent's base; everything else from where its work will go.
+        let named = parent.and_then(|p| p.base_branch).or(target);
+        let base = project.base(named.as_deref(), repository.default_branch.as_deref()).await.map_err(fold::git)?;
+        let root = if settings.worktree_root.is_empty() { self.paths().worktrees() } else { PathBuf::from(&settings.worktree_root) };
+        let wanted = Wanted { root: &root.join(&repository.name), prefix: &repository.branch_prefix, name: &task.branch_leaf() };
+        let plan = taskyard_git::worktree::plan(project, &wanted).await.map_err(fold::git)?;
+        let now = self.now();
+        let worktree = Worktree {
+            id: WorktreeId::new(self.ids()),
+            workspace_id: task.workspace_id,
+            task_id: task.id,
+            repository_id: repository.id,
+            path: plan.path.to_string_lossy().into_owned(),
+            branch: plan.branch,
+            base_branch: base.branch,
+            base_commit: base.oid.to_string(),
+            state: State::Active,
+            is_ready: false,
+            has_folder: false,
+            tip: None,
+            kept_ref: None,
+            copied_files: Vec::new(),
+            created_at: now,
+            updated_at: now,
+        };
+        let row = worktree.clone();
+        self.store().write(move |tx| Box::pin(async move { tx.worktree_insert(&row).await })).await?;
+        Ok(worktree)
+    }
+
+    /// Has git make the worktree, or put a lost folder back from its branch or kept tip.
+    async fn materialise(&self, project: &Repo, worktree: &mut Worktree) -> Result<Repo> {
+        let plan = Plan { path: PathBuf::from(&worktree.path), branch: worktree.branch.clone() };
+        let oid = |text: &Option<String>| text.as_deref().and_then(Oid::parse);
+        let made = if worktree.is_ready {
+            taskyard_git::worktree::attach(project, &plan, oid(&worktree.tip).as_ref()).await
+        } else {
+            let base = Oid::parse(&worktree.base_commit).ok_or_else(|| Error::internal("a worktree's base is no commit id"))?;
+            taskyard_git::worktree::create(project, &plan, &base).await
+        };
+        let ready = made.map_err(fold::git)?;
+        worktree.path = ready.path.to_string_lossy().into_owned();
+        worktree.has_folder = true;
+        Repo::open(self.git(), &ready.path).await.map_err(fold::git)
+    }
+
+    /// Copies files in and runs the setup script.
+    #[expect(clippy::too_many_arguments, reason = "what a fresh worktree is furnished from")]
+    async fn furnish(&self, repository: &Repository, project: &Repo, tree: &Repo, worktree: &mut Worktree, run: &Run, settings: &Settings, recorder: &mut Recorder) -> Result<()> {
+        let report = taskyard_git::copy::copy_files(project, tree, &repository.copy_files).await.map_err(fold::git)?;
+        for pattern in &report.missing {
+            recorder.notice("warning", format!("copy_files: nothing matches {pattern}")).await?;
+        }
+        for skipped in &report.skipped {
+            recorder.notice("info", format!("copy_files: {} was not copied: {}", skipped.path, skipped.reason)).await?;
+        }
+        worktree.copied_files = report.copied.iter().map(|f| CopiedFile { path: f.path.to_string(), hash: f.sha256.clone() }).collect();
+        if let Some(script) = repository.setup_script.as_deref().filter(|s| !s.trim().is_empty()) {
+            self.run_script("setup", script, tree.root(), run, settings, recorder).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a script of the repository's in the worktree, its output in the task's log.
+    async fn run_script(&self, what: &str, script: &str, cwd: &Path, run: &Run, settings: &Settings, recorder: &mut Recorder) -> Result<()> {
+        recorder.notice("info", format!("{what} script started")).await?;
+        let env = self.environment().without_agents().with("TASKYARD_TASK_ID", run.task_id.to_string()).with("TASKYARD_WORKTREE", cwd);
+        let limit = Duration::from_secs(u64::try_from(settings.script_limit).unwrap_or(600));
+        let command = Command::new("sh", cwd, env).arg("-c").arg(script).time_limit(limit).output_cap(1 << 20);
+        let output = run_process(command).await.map_err(|error| Error::precondition(format!("the {what} script failed: {error}")))?;
+        for (name, bytes) in [("out", &output.stdout), ("err", &output.stderr)] {
+            let text = String::from_utf8_lossy(bytes);
+            if !text.trim().is_empty() {
+                recorder.notice("info", format!("{what} script, std{name}:\n{}", text.trim_end())).await?;
+            }
+        }
+        if output.ok() {
+            return Ok(());
+        }
+        let how = output.code.map_or_else(|| "was ended by a signal".into(), |code| format!("exited with code {code}"));
+        Err(Error::precondition(format!("the {what} script {how}: {}", output.stderr_tail())))
+    }
+
+    /// Marks the worktree as ready, binds it to the session, and records where the run starts from.
+    async fn take_ground(&self, run: &Run, session: &Session, worktree: &mut Worktree, start: &Oid) -> Result<()> {
+        worktree.is_ready = true;
+        worktree.updated_at = self.now();
+        let (row, run_id, session_id, start) = (worktree.clone(), run.id, session.id, start.to_string());
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    if let Some(mut session) = tx.session_lock(session_id).await? {
+                        session.worktree_id = Some(row.id);
+                        tx.session_update(&session).await?;
+                    }
+                    if let Some(mut run) = tx.run_lock(run_id).await?.filter(Run::is_open) {
+                        run.start_commit = Some(start);
+                        tx.run_update(&run).await?;
+                    }
+                    tx.worktree_update(&row).await?;
+                    let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch });
+                    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).run(run_id).data(data));
+                    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
+                    change::audit(tx, &crate::Caller::system(), row.workspace_id, "worktree.prepared", ("worktree", row.id), metadata).await
+                })
+            })
+            .await
+    }
+
+    /// At a run's end: commits what was left, remembers the tip, and says whether anything changed in the run.
+    pub(super) async fn take_stock(&self, commit: bool, task: &Task, ground: &Ground, recorder: &mut Recorder) -> Result<bool> {
+        ground.project.check_not_switched_bare().map_err(fold::git)?;
+        let copied = crate::facts::copied(&ground.worktree);
+        if commit {
+            let message = format!("{}: {}\n\nCommitted by Taskyard: the agent had left these changes uncommitted.", task.short_id, task.title);
+            let author = self.author(&ground.repository, &ground.project).await?;
+            let what = taskyard_git::commit::AutoCommit { message: &message, author: &author, copied: &copied, scratch: &self.paths().scratch() };
+            let done = taskyard_git::commit::auto_commit(&ground.project, &ground.tree, &what).await.map_err(fold::git)?;
+            if done.commit.is_some() {
+                recorder.notice("info", format!("committed {} files that the agent had left uncommitted", done.files.len())).await?;
+            }
+            for (path, why) in &done.left_out {
+                recorder.notice("warning", format!("{path} was left out of the commit: {why:?}")).await?;
+            }
+            if let Some(warning) = done.warning {
+                recorder.notice("warning", warning).await?;
+            }
+        }
+        let status = taskyard_git::status::status(&ground.tree, None, &copied).await.map_err(fold::git)?;
+        let tip = status.head.oid().cloned();
+        let mut worktree = ground.worktree.clone();
+        worktree.tip = tip.as_ref().map(ToString::to_string);
+        worktree.updated_at = self.now();
+        self.store().write(move |tx| Box::pin(async move { tx.worktree_update(&worktree).await })).await?;
+        Ok(tip.as_ref() != Some(&ground.start_commit) || !status.changes.is_empty())
+    }
+}

@@ -1,0 +1,154 @@
+//! What an agent is started with: command, environment, identity, MCP server, limits.
+
+use crate::Engine;
+use crate::caller::{new_token, token_hash};
+use std::path::PathBuf;
+use std::time::Duration;
+use taskyard_agents::{Launch, McpServer, Resume};
+use taskyard_domain::agent::{Agent, DriverKind, Profile};
+use taskyard_domain::id::SessionId;
+use taskyard_domain::run::Run;
+use taskyard_domain::session::Session;
+use taskyard_process::Environment;
+
+/// Longest line an agent may write; a longer one costs only itself.
+const LINE_CAP: usize = 16 << 20;
+/// Longer than the longest `wait_for_task_change`.
+const TOOL_TIMEOUT_S: u64 = 930;
+
+/// What marks the processes of a session.
+pub(crate) fn marker(session: SessionId) -> String {
+    format!("TASKYARD_SESSION_ID={session}")
+}
+
+/// Everything that the launch depends on.
+pub(super) struct Facts<'a> {
+    pub run: &'a Run,
+    pub session: &'a Session,
+    pub agent: &'a Agent,
+    pub profile: &'a Profile,
+    pub cwd: PathBuf,
+    pub writable_dirs: Vec<PathBuf>,
+    pub max_turns: Option<i64>,
+    pub system_prompt: Option<String>,
+}
+
+/// A launch with the hash of the token it carries.
+pub(super) struct Ready {
+    pub launch: Launch,
+    pub token_hash: String,
+}
+
+impl Engine {
+    /// Puts a launch together, with a fresh token that binds the agent to its run.
+    pub(super) fn launch(&self, facts: &Facts<'_>) -> Ready {
+        let token = new_token();
+        let run = facts.run;
+        let mut env = inherited(self.environment(), facts.agent);
+        for (name, value) in facts.agent.env.iter().chain(&facts.profile.env) {
+            env.set(name, value);
+        }
+        let bound = [
+            ("TASKYARD_URL", self.url().to_owned()),
+            ("TASKYARD_TOKEN", token.clone()),
+            ("TASKYARD_WORKSPACE_ID", run.workspace_id.to_string()),
+            ("TASKYARD_TASK_ID", run.task_id.to_string()),
+            ("TASKYARD_SESSION_ID", facts.session.id.to_string()),
+            ("TASKYARD_RUN_ID", run.id.to_string()),
+        ];
+        for (name, value) in bound {
+            env.set(name, value);
+        }
+        let hash = token_hash(&token);
+        let launch = Launch {
+            driver: facts.agent.driver,
+            command: facts.agent.command.clone(),
+            cwd: facts.cwd.clone(),
+            writable_dirs: facts.writable_dirs.clone(),
+            env,
+            marker: marker(facts.session.id),
+            model: run.model.clone(),
+            mode: facts.profile.mode.clone(),
+            max_turns: facts.max_turns,
+            system_prompt: facts.system_prompt.clone(),
+            mcp_servers: vec![McpServer {
+                name: "taskyard".into(),
+                url: format!("{}/mcp", self.url()),
+                headers: vec![("Authorization".into(), format!("Bearer {token}"))],
+                tool_timeout_s: TOOL_TIMEOUT_S,
+            }],
+            resume: facts.session.agent_session_id.clone().map(|agent_session_id| Resume { agent_session_id }),
+            raw_log: self.paths().raw_log(run.id),
+            stderr_log: self.paths().stderr_log(run.id),
+            line_cap: LINE_CAP,
+            start_limit: Duration::from_secs(90),
+        };
+        Ready { launch, token_hash: hash }
+    }
+}
+
+/// The server's environment as this agent may see it: its own vendor's variables, nobody else's.
+fn inherited(base: &Environment, agent: &Agent) -> Environment {
+    let mut env = base.without_agents();
+    let own = vendor_prefixes(agent);
+    for (name, value) in base.iter() {
+        let text = name.to_string_lossy();
+        // `CLAUDECODE` and its like say "you run inside another agent", which would be wrong.
+        if text != "CLAUDECODE" && text != "CLAUDE_CODE_ENTRYPOINT" && own.iter().any(|prefix| text.starts_with(prefix)) {
+            env.set(name, value);
+        }
+    }
+    env
+}
+
+fn vendor_prefixes(agent: &Agent) -> &'static [&'static str] {
+    let program = agent.command.first().map(|p| p.rsplit('/').next().unwrap_or(p).to_ascii_lowercase()).unwrap_or_default();
+    let table: &[(&str, &'static [&'static str])] = &[
+        ("claude", &["ANTHROPIC", "CLAUDE"]),
+        ("codex", &["OPENAI", "CODEX"]),
+        ("gemini", &["GEMINI", "GOOGLE"]),
+        ("qwen", &["QWEN", "OPENAI"]),
+        ("copilot", &["COPILOT"]),
+        ("cline", &["CLINE"]),
+        ("opencode", &["OPENCODE", "ANTHROPIC", "OPENAI"]),
+    ];
+    match agent.driver {
+        DriverKind::Claude => &["ANTHROPIC", "CLAUDE"],
+        DriverKind::Codex => &["OPENAI", "CODEX"],
+        DriverKind::Acp | DriverKind::Exec => table.iter().find(|(name, _)| program.contains(name)).map_or(&[], |(_, own)| own),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+    use taskyard_domain::id::{AgentId, WorkspaceId};
+    use uuid::Uuid;
+
+    fn agent(driver: DriverKind, program: &str) -> Agent {
+        Agent {
+            id: AgentId(Uuid::nil()),
+            workspace_id: WorkspaceId(Uuid::nil()),
+            name: "a".into(),
+            driver,
+            command: vec![program.into()],
+            env: std::collections::BTreeMap::default(),
+            limited_until: None,
+            limit_reason: None,
+            limit_strikes: 0,
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn an_agent_sees_its_own_vendor_only() {
+        let names = ["PATH", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CLAUDECODE", "TASKYARD_TOKEN", "GEMINI_API_KEY"];
+        let base = Environment::from_vars(names.map(|n| (OsString::from(n), OsString::from("x"))));
+        let seen = |agent: &Agent| inherited(&base, agent).iter().map(|(n, _)| n.to_string_lossy().into_owned()).collect::<Vec<_>>();
+        assert_eq!(seen(&agent(DriverKind::Claude, "claude")), ["ANTHROPIC_API_KEY", "PATH"]);
+        assert_eq!(seen(&agent(DriverKind::Codex, "codex")), ["OPENAI_API_KEY", "PATH"]);
+        assert_eq!(seen(&agent(DriverKind::Acp, "/opt/bin/gemini")), ["GEMINI_API_KEY", "PATH"]);
+        assert_eq!(seen(&agent(DriverKind::Exec, "my-script")), ["PATH"]);
+    }
+}
