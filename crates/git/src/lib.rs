@@ -5,26 +5,33 @@
 //! [`runner`]; every operation that a crash may cut in two can be run again. Owns no state but the locks;
 //! never touches the user's own checkout except where landing a merge refreshes it.
 
+pub mod commit;
 pub mod copy;
 pub mod error;
 pub mod file_path;
 mod fs;
 pub mod history;
 mod hook_dir;
+mod ignored_links;
+mod index;
 pub mod isolation;
 pub mod land;
 pub mod merge;
 pub mod merge_tree;
 pub mod oid;
 pub mod preview;
+pub mod preview_set;
 pub mod record;
 mod refresh;
 pub mod refs;
+pub mod removal;
 pub mod repo;
 pub mod revert;
 pub mod runner;
 pub mod scratch;
+pub mod snapshot;
 pub mod status;
+pub mod unsaved;
 pub mod worktree;
 
 pub use error::{Error, Result};
