@@ -1,0 +1,72 @@
+//! Audit entries: written in the transaction of the change, never changed.
+
+use crate::tx::{Read, Tx};
+use crate::value::{Row, json, values};
+use taskyard_domain::audit::{Entry, NewEntry};
+use taskyard_domain::id::WorkspaceId;
+use taskyard_domain::{Error as Domain, Face, Result};
+
+const COLUMNS: [&str; 9] = ["workspace_id", "at", "actor", "actor_label", "face", "action", "target_type", "target_id", "metadata"];
+
+fn read_entry(row: &Row) -> Result<Entry, crate::Error> {
+    let what = "audit entry";
+    let face: String = row.get(5, what, "face")?;
+    let face: Face = serde_json::from_value(face.into()).map_err(|e: serde_json::Error| crate::Error::Stored {
+        what,
+        column: "face".into(),
+        problem: e.to_string(),
+    })?;
+    Ok(Entry {
+        id: row.get(0, what, "id")?,
+        at: row.get(2, what, "at")?,
+        body: NewEntry {
+            workspace_id: row.get(1, what, "workspace_id")?,
+            actor: row.get_json(3, what, "actor")?,
+            actor_label: row.get(4, what, "actor_label")?,
+            face,
+            action: row.get(6, what, "action")?,
+            target_type: row.get(7, what, "target_type")?,
+            target_id: row.get(8, what, "target_id")?,
+            metadata: row.get_json(9, what, "metadata")?,
+        },
+    })
+}
+
+impl Tx {
+    /// Writes an audit entry.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` when its workspace doesn't exist.
+    pub async fn audit(&mut self, entry: NewEntry) -> Result<()> {
+        let mut row = values![entry.workspace_id, self.now()];
+        row.push(json(&entry.actor)?);
+        row.extend(values![entry.actor_label, entry.face.as_str().to_owned(), entry.action, entry.target_type, entry.target_id]);
+        row.push(json(&entry.metadata)?);
+        self.insert_rows("audit", &COLUMNS, vec![row]).await
+    }
+}
+
+impl Read {
+    /// At most `limit` audit entries of `workspace`, newest first, with ids below `before`; only those about
+    /// `target_id` and with this `action`, where given.
+    pub async fn audit_page(
+        &mut self,
+        workspace: WorkspaceId,
+        target_id: Option<&str>,
+        action: Option<&str>,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<Entry>> {
+        let mut values = values![workspace, before.unwrap_or(i64::MAX), limit];
+        let mut sql = format!("SELECT id, {} FROM audit WHERE workspace_id = $1 AND id < $2", COLUMNS.join(", "));
+        for (column, value) in [("target_id", target_id), ("action", action)] {
+            if let Some(value) = value {
+                values.push(crate::value::text(value));
+                sql.push_str(&format!(" AND {column} = ${}", values.len()));
+            }
+        }
+        sql.push_str(" ORDER BY id DESC LIMIT $3");
+        let rows = self.conn.fetch(&sql, values).await?;
+        rows.iter().map(|row| read_entry(row).map_err(Domain::from)).collect()
+    }
+}

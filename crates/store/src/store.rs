@@ -1,0 +1,167 @@
+//! The store: opening, closing, and the two ways in, [`Store::write`] and [`Store::read`].
+
+use crate::conn::{Conn, Link};
+use crate::error::Error;
+use crate::migrate::{self, Migration};
+use crate::postgres::{self, Server};
+use crate::sqlite::{self, Readers};
+use crate::tx::{Env, Read, Tx};
+use crate::wake::{Subscription, Wake, Wakes};
+use crate::writer::Writer;
+use futures::future::BoxFuture;
+use std::path::PathBuf;
+use std::sync::Arc;
+use taskyard_domain::id::WorkspaceId;
+use taskyard_domain::{Clock, Ids, Result, Timestamp};
+
+/// Which database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Database {
+    /// A file, made where it is missing. The caller holds the data folder's lock.
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A server, shared by several nodes.
+    Postgres {
+        /// `postgres://user@host/database`; without TLS a host that isn't this machine needs `sslmode=disable`.
+        url: String,
+    },
+}
+
+/// How to open a store.
+pub struct Options {
+    /// Which database.
+    pub database: Database,
+    /// Where an SQLite database is copied to before it is migrated.
+    pub backup_dir: PathBuf,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New ids.
+    pub ids: Arc<dyn Ids>,
+}
+
+enum Backend {
+    Sqlite { writer: Writer, readers: Readers },
+    Postgres(Server),
+}
+
+struct Inner {
+    backend: Backend,
+    env: Env,
+    wakes: Arc<Wakes>,
+}
+
+/// An open database. Clones share it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+impl Store {
+    /// Opens the database, making or migrating it as needed.
+    ///
+    /// # Errors
+    /// [`Error::Newer`] for a database of a newer Taskyard, [`Error::Migration`] when a migration fails (the
+    /// database is as before, and the error names the backup), [`Error::Database`] when it can't be reached.
+    pub async fn open(options: Options) -> Result<Store, Error> {
+        Self::open_with(options, migrate::ALL).await
+    }
+
+    /// [`Store::open`] with other migrations than the embedded ones, so that tests can make one fail.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    #[doc(hidden)]
+    pub async fn open_with(options: Options, migrations: &[Migration]) -> Result<Store, Error> {
+        let env = Env { clock: options.clock, ids: options.ids };
+        let wakes = Arc::new(Wakes::default());
+        let backend = match options.database {
+            Database::Sqlite { path } => {
+                sqlite::migrate(&path, &options.backup_dir, migrations, env.now()).await?;
+                let conn = sqlite::open_writer(&path).await?;
+                let readers = sqlite::open_readers(&path).await?;
+                Backend::Sqlite { writer: Writer::start(conn, path, env.clone(), Arc::clone(&wakes)), readers }
+            }
+            Database::Postgres { url } => Backend::Postgres(postgres::open(&url, migrations, env.now(), Arc::clone(&wakes)).await?),
+        };
+        Ok(Self { inner: Arc::new(Inner { backend, env, wakes }) })
+    }
+
+    /// Runs `f` in one transaction: all of it is stored, or nothing. Answers after the commit.
+    ///
+    /// Once begun it is finished even when the caller stops waiting. On SQLite transactions run one after
+    /// another, and those that wait are committed together.
+    ///
+    /// # Errors
+    /// What `f` returns; `CONFLICT` and `FAILED_PRECONDITION` for broken uniqueness and references;
+    /// `UNAVAILABLE` when the database doesn't answer or the store is closed.
+    pub async fn write<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Tx) -> BoxFuture<'a, Result<T>> + Send + 'static,
+    {
+        match &self.inner.backend {
+            Backend::Sqlite { writer, .. } => writer.write(f).await,
+            Backend::Postgres(server) => server.write(self.inner.env.clone(), Arc::clone(&self.inner.wakes), f).await,
+        }
+    }
+
+    /// Runs `f` on one consistent snapshot.
+    ///
+    /// # Errors
+    /// What `f` returns; `UNAVAILABLE` when the database doesn't answer or the store is closed.
+    pub async fn read<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Read) -> BoxFuture<'a, Result<T>> + Send + 'static,
+    {
+        let link = match &self.inner.backend {
+            Backend::Sqlite { readers, .. } => Link::Reader(readers.begin().await?),
+            Backend::Postgres(server) => Link::Postgres(server.begin_read().await?),
+        };
+        let mut read = Read::new(Conn::new(link), self.inner.env.clone());
+        let answer = f(&mut read).await;
+        read.end().await;
+        answer
+    }
+
+    /// The events of `workspace` after number `after`, for ever; see [`Subscription`].
+    pub fn subscribe(&self, workspace: WorkspaceId, after: i64) -> Subscription {
+        Subscription::new(self.clone(), self.inner.wakes.watch(workspace), workspace, after)
+    }
+
+    /// A signal that is raised by every commit that wrote events or outbox rows.
+    pub fn subscribe_all(&self) -> Wake {
+        self.inner.wakes.watch_all()
+    }
+
+    /// Now, by the injected clock, in the precision that the database keeps.
+    pub fn now(&self) -> Timestamp {
+        self.inner.env.now()
+    }
+
+    /// The injected source of ids.
+    pub fn ids(&self) -> &dyn Ids {
+        &*self.inner.env.ids
+    }
+
+    /// Waits for what is being written, then closes every connection. Calls after that are `UNAVAILABLE`, and
+    /// so are waiting subscriptions.
+    pub async fn close(&self) {
+        match &self.inner.backend {
+            Backend::Sqlite { writer, readers } => {
+                readers.close().await;
+                writer.close().await;
+            }
+            Backend::Postgres(server) => server.close().await,
+        }
+        self.inner.wakes.wake_everybody();
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,177 @@
+//! What closures work on: [`Read`], a snapshot, and [`Tx`], a transaction that also keeps its events.
+//!
+//! Events are buffered and numbered by the transaction's last statements, so that the counter's row is held
+//! as briefly as can be and the order of numbers is the order of commits.
+
+use crate::conn::{Conn, Link};
+use crate::value::{Field as _, Value, values};
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use taskyard_domain::event::NewEvent;
+use taskyard_domain::id::WorkspaceId;
+use taskyard_domain::{Clock, Error as Domain, Ids, Result, Timestamp};
+
+/// PostgreSQL's channel for wake-ups.
+pub(crate) const CHANNEL: &str = "taskyard";
+
+/// The time and ids that a transaction uses.
+#[derive(Clone)]
+pub(crate) struct Env {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+}
+
+impl Env {
+    /// Now, cut to the microseconds that the database keeps.
+    pub(crate) fn now(&self) -> Timestamp {
+        let now = self.clock.now();
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+}
+
+/// One consistent snapshot of the database.
+pub struct Read {
+    pub(crate) conn: Conn,
+    pub(crate) env: Env,
+}
+
+impl Read {
+    pub(crate) fn new(conn: Conn, env: Env) -> Self {
+        Self { conn, env }
+    }
+
+    /// Now, in the precision that the database keeps.
+    pub fn now(&self) -> Timestamp {
+        self.env.now()
+    }
+
+    /// The source of new ids.
+    pub fn ids(&self) -> &dyn Ids {
+        &*self.env.ids
+    }
+
+    /// Gives the connection back. What goes wrong here changes nothing that was read.
+    pub(crate) async fn end(self) {
+        let ended = match self.conn.link {
+            Link::Reader(tx) => tx.rollback().await,
+            Link::Postgres(tx) => tx.rollback().await,
+            Link::Writer(_) => Ok(()),
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a finished read could not be ended properly; its connection is given up");
+        }
+    }
+}
+
+/// What a committed transaction has to wake.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// Workspaces with new events.
+    pub(crate) workspaces: Vec<WorkspaceId>,
+    /// Whether effects are waiting.
+    pub(crate) outbox: bool,
+}
+
+/// A transaction: everything that is read works here too.
+pub struct Tx {
+    pub(crate) read: Read,
+    events: Vec<NewEvent>,
+    pub(crate) outbox: bool,
+}
+
+impl Deref for Tx {
+    type Target = Read;
+    fn deref(&self) -> &Read {
+        &self.read
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut Read {
+        &mut self.read
+    }
+}
+
+impl Tx {
+    pub(crate) fn new(read: Read) -> Self {
+        Self { read, events: Vec::new(), outbox: false }
+    }
+
+    /// Adds an event to the transaction. Its number and time are given when the closure has returned.
+    pub fn event(&mut self, event: NewEvent) {
+        self.events.push(event);
+    }
+
+    /// Forgets what the last transaction on this connection gathered.
+    pub(crate) fn reset(&mut self) {
+        self.events.clear();
+        self.outbox = false;
+        self.read.conn.mend();
+    }
+
+    /// Writes the buffered events; the transaction's last statements.
+    ///
+    /// # Errors
+    /// Whatever keeps the transaction from being committed, an earlier failed statement among them.
+    pub(crate) async fn finish(&mut self) -> Result<Woken> {
+        self.conn.sound()?;
+        let mut woken = Woken { workspaces: Vec::new(), outbox: std::mem::take(&mut self.outbox) };
+        // By rising id, so that two transactions never wait for each other's counters.
+        let mut by_workspace: BTreeMap<WorkspaceId, Vec<NewEvent>> = BTreeMap::new();
+        for event in std::mem::take(&mut self.events) {
+            by_workspace.entry(event.workspace_id).or_default().push(event);
+        }
+        let mut numbered = Vec::new();
+        for (workspace, events) in by_workspace {
+            let count = i64::try_from(events.len()).unwrap_or(i64::MAX);
+            let head = self.counter_add(workspace, "event", count).await?;
+            numbered.push((workspace, head - count, events));
+        }
+        for (workspace, before, events) in numbered {
+            let rows = self.event_rows(before, events)?;
+            let columns = ["workspace_id", "seq", "at", "kind", "task_id", "run_id", "session_id", "data"];
+            self.insert_rows("event", &columns, rows).await?;
+            woken.workspaces.push(workspace);
+        }
+        self.notify(&woken).await?;
+        Ok(woken)
+    }
+
+    fn event_rows(&self, before: i64, events: Vec<NewEvent>) -> Result<Vec<Vec<Value>>> {
+        let at = self.now();
+        let rows = events.iter().zip(before + 1..).map(|(event, seq)| {
+            let mut row = values![event.workspace_id, seq, at, event.kind, event.task_id, event.run_id, event.session_id];
+            row.push(crate::value::json(&event.data)?);
+            Ok(row)
+        });
+        rows.collect()
+    }
+
+    /// Raises a counter of `workspace` by `by`; its new value.
+    pub(crate) async fn counter_add(&mut self, workspace: WorkspaceId, kind: &str, by: i64) -> Result<i64> {
+        let sql = "UPDATE counter SET value = value + $3 WHERE workspace_id = $1 AND kind = $2 RETURNING value";
+        let values = values![workspace, kind.to_owned(), by];
+        self.number(sql, values).await?.ok_or_else(|| Domain::not_found("workspace", workspace))
+    }
+
+    /// PostgreSQL tells every node at commit; on SQLite there is only this process, which is told by the writer.
+    async fn notify(&mut self, woken: &Woken) -> Result<()> {
+        if !self.conn.is_postgres() {
+            return Ok(());
+        }
+        for workspace in &woken.workspaces {
+            self.notify_one(workspace.value()).await?;
+        }
+        if woken.workspaces.is_empty() && woken.outbox {
+            self.notify_one(crate::value::text("")).await?;
+        }
+        Ok(())
+    }
+
+    async fn notify_one(&mut self, payload: Value) -> Result<()> {
+        let sql = "SELECT pg_notify($1, $2)";
+        self.conn.exec(sql, vec![crate::value::text(CHANNEL), payload]).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! The SQLite writer: one task that owns the one writing connection.
+//!
+//! It takes commands from a queue, runs each in a savepoint, commits what is waiting together and answers
+//! after the commit. A command that fails rolls back its own savepoint only; a commit that fails fails all of
+//! its group.
+
+use crate::conn::{Conn, Link};
+use crate::error::Error;
+use crate::tx::{Env, Read, Tx, Woken};
+use crate::wake::Wakes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use sqlx::SqliteConnection;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use taskyard_domain::{Error as Domain, Result};
+use tokio::sync::{mpsc, oneshot};
+
+/// Commands that wait at most; more callers wait for a place.
+const QUEUE: usize = 1024;
+/// Commands in one commit at most.
+const GROUP: usize = 64;
+
+/// A command with its caller, its type forgotten.
+trait Command: Send {
+    /// Runs it in the open savepoint. `Some` when it may be committed.
+    fn run<'a>(&'a mut self, tx: &'a mut Tx) -> BoxFuture<'a, Option<Woken>>;
+    /// Answers; `commit` is what became of the group.
+    fn answer(self: Box<Self>, commit: Result<()>);
+}
+
+struct Job<T, F> {
+    f: Option<F>,
+    result: Option<Result<T>>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T, F> Command for Job<T, F>
+where
+    T: Send + 'static,
+    F: for<'a> FnOnce(&'a mut Tx) -> BoxFuture<'a, Result<T>> + Send + 'static,
+{
+    fn run<'a>(&'a mut self, tx: &'a mut Tx) -> BoxFuture<'a, Option<Woken>> {
+        Box::pin(async move {
+            let f = self.f.take()?;
+            let work = async {
+                let value = f(&mut *tx).await?;
+                let woken = tx.finish().await?;
+                Ok((value, woken))
+            };
+            // A panic in one command must not take the writer, and with it every later command, along.
+            let outcome = AssertUnwindSafe(work).catch_unwind().await;
+            match outcome.unwrap_or_else(|_| Err(Domain::internal("a command panicked in the middle of its transaction"))) {
+                Ok((value, woken)) => {
+                    self.result = Some(Ok(value));
+                    Some(woken)
+                }
+                Err(error) => {
+                    self.result = Some(Err(error));
+                    None
+                }
+            }
+        })
+    }
+
+    fn answer(self: Box<Self>, commit: Result<()>) {
+        let result = match (self.result, commit) {
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (Some(Err(error)), _) => Err(error),
+            (_, Err(error)) => Err(error),
+            (None, Ok(())) => Err(Domain::internal("a command was not run")),
+        };
+        // A caller that stopped waiting gets no answer; what it asked for is done all the same.
+        let _ = self.reply.send(result);
+    }
+}
+
+enum Message {
+    Command(Box<dyn Command>),
+    Close(oneshot::Sender<()>),
+}
+
+/// The way to the writer.
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Message>,
+}
+
+impl Writer {
+    /// Starts the writer on its connection. It ends when the store is closed or dropped.
+    pub(crate) fn start(conn: SqliteConnection, path: PathBuf, env: Env, wakes: Arc<Wakes>) -> Self {
+        let (queue, messages) = mpsc::channel(QUEUE);
+        let tx = Tx::new(Read::new(Conn::new(Link::Writer(Box::new(conn))), env));
+        tokio::spawn(Loop { messages, tx, path, wakes }.run());
+        Self { queue }
+    }
+
+    /// Hands a command over and waits for its commit.
+    pub(crate) async fn write<T, F>(&self, f: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Tx) -> BoxFuture<'a, Result<T>> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { f: Some(f), result: None, reply };
+        self.queue.send(Message::Command(Box::new(job))).await.map_err(|_| Error::Closed)?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Waits for the commands before it, then closes the connection.
+    pub(crate) async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.queue.send(Message::Close(done)).await.is_ok() {
+            let _ = closed.await;
+        }
+    }
+}
+
+struct Loop {
+    messages: mpsc::Receiver<Message>,
+    tx: Tx,
+    path: PathBuf,
+    wakes: Arc<Wakes>,
+}
+
+impl Loop {
+    async fn run(mut self) {
+        let mut closing = None;
+        while let Some(message) = self.messages.recv().await {
+            match message {
+                Message::Command(first) => closing = self.group(first).await,
+                Message::Close(done) => closing = Some(done),
+            }
+            if closing.is_some() {
+                break;
+            }
+        }
+        self.messages.close();
+        let Link::Writer(conn) = self.tx.read.conn.link else { return };
+        if let Err(error) = sqlx::Connection::close(*conn).await {
+            tracing::warn!(path = %self.path.display(), %error, "the database could not be closed cleanly; nothing committed is lost");
+        }
+        if let Some(done) = closing {
+            let _ = done.send(());
+        }
+    }
+
+    /// Runs `first` and whatever is waiting, commits, answers. A waiting request to close is returned.
+    async fn group(&mut self, first: Box<dyn Command>) -> Option<oneshot::Sender<()>> {
+        let mut closing = None;
+        let mut ran: Vec<Box<dyn Command>> = Vec::new();
+        let mut woken: Vec<Woken> = Vec::new();
+        let mut next = Some(first);
+        let mut state = self.statement("BEGIN IMMEDIATE").await;
+        while let Some(mut command) = next.take() {
+            if state.is_ok() {
+                state = self.one(&mut *command, &mut woken).await;
+            }
+            ran.push(command);
+            if ran.len() >= GROUP || state.is_err() {
+                break;
+            }
+            match self.messages.try_recv() {
+                Ok(Message::Command(command)) => next = Some(command),
+                Ok(Message::Close(done)) => closing = Some(done),
+                Err(_) => {}
+            }
+        }
+        if state.is_ok() {
+            state = self.statement("COMMIT").await;
+        }
+        if state.is_err() {
+            self.recover().await;
+        } else {
+            woken.iter().for_each(|woken| self.wakes.wake(woken));
+        }
+        for command in ran {
+            command.answer(state.clone());
+        }
+        closing
+    }
+
+    /// Runs one command in its savepoint. An error here is one of the whole group.
+    async fn one(&mut self, command: &mut dyn Command, woken: &mut Vec<Woken>) -> Result<()> {
+        self.statement("SAVEPOINT command").await?;
+        if let Some(wakes) = command.run(&mut self.tx).await {
+            woken.push(wakes);
+        } else {
+            self.statement("ROLLBACK TO command").await?;
+        }
+        self.statement("RELEASE command").await
+    }
+
+    async fn statement(&mut self, sql: &str) -> Result<()> {
+        self.tx.reset();
+        self.tx.read.conn.exec(sql, Vec::new()).await?;
+        Ok(())
+    }
+
+    /// After a failed commit or savepoint: rolls back, and takes a new connection where even that fails.
+    async fn recover(&mut self) {
+        // SQLite may have rolled back by itself, and then says that no transaction is open.
+        let _ = self.statement("ROLLBACK").await;
+        if self.statement("BEGIN IMMEDIATE").await.is_ok() && self.statement("ROLLBACK").await.is_ok() {
+            return;
+        }
+        match crate::sqlite::open_writer(&self.path).await {
+            Ok(conn) => self.tx.read.conn = Conn::new(Link::Writer(Box::new(conn))),
+            Err(error) => tracing::error!(path = %self.path.display(), %error, "the database can't be written at present"),
+        }
+    }
+}
