@@ -4,5 +4,7 @@
 //! Owns nothing of the product's state. The demo uses the scripted agent too, so nothing in here depends
 //! on a test harness.
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod repo;
 pub mod scripted;

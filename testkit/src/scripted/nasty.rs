@@ -43,11 +43,10 @@ pub(super) fn bad_utf8(peer: &Peer, session: &str) {
     peer.raw(b"\xff\xfe\xfd not a message \x80\n");
     let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "bad @ byte" } });
     let message = json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": session, "update": update } });
-    let mut line = message.to_string().replace('@', "\u{1}").into_bytes();
+    let mut line = message.to_string().into_bytes();
     line.push(b'\n');
-    // The escape of U+0001 becomes one wrong byte.
-    if let Some(at) = line.windows(6).position(|part| part == b"\\u0001") {
-        line.splice(at..at + 6, [0xff]);
+    if let Some(byte) = line.iter_mut().find(|byte| **byte == b'@') {
+        *byte = 0xff;
     }
     peer.raw(&line);
 }

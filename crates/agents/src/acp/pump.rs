@@ -33,6 +33,8 @@ struct State {
     /// The last message of the turn so far.
     last: Tail,
     last_id: String,
+    /// The last message when the turn's answer came: what is said later isn't of the turn.
+    at_answer: Option<String>,
     /// The conversation's cost before this run, and now.
     cost_before: Option<f64>,
     cost: Option<f64>,
@@ -80,6 +82,7 @@ impl Stream {
         let mut state = self.state();
         state.new_turn = true;
         state.last.clear();
+        state.at_answer = None;
     }
 
     /// A turn is over: its last message, and the run's figures with those of its answer.
@@ -90,7 +93,8 @@ impl Stream {
             let figure = |name: &str| usage[name].as_i64().unwrap_or_default().max(0);
             state.tokens.take(figure("inputTokens") + figure("cachedReadTokens") + figure("cachedWriteTokens"), figure("outputTokens"));
         }
-        (state.last.take(), state.usage())
+        let last = state.last.take();
+        (state.at_answer.take().unwrap_or(last), state.usage())
     }
 }
 
@@ -141,7 +145,10 @@ impl Pump {
             (Some("$/cancel_request"), false) | (Some(_), true) => self.forward(line).await,
             (Some(method), false) => tracing::debug!(method, "notification without a meaning for Taskyard"),
             (None, _) => {
-                self.stream.state().replaying = false;
+                self.stream.state().answered();
+                if message["result"]["stopReason"].is_string() {
+                    self.normaliser.break_message();
+                }
                 self.forward(line).await;
             }
         }
@@ -193,6 +200,12 @@ impl Pump {
 }
 
 impl State {
+    /// An answer to a request of ours passes.
+    fn answered(&mut self) {
+        self.replaying = false;
+        self.at_answer = Some(self.last.clone().take());
+    }
+
     /// Follows the last message of the turn.
     fn note(&mut self, item: &Item) {
         match item {

@@ -44,7 +44,8 @@ impl From<Error> for Failure {
         if let Some(details) = error.data.as_ref().and_then(details)
             && !text.contains(&details)
         {
-            text = if text.is_empty() { details } else { format!("{text}: {details}") };
+            let joint = if text.ends_with(['.', '!', ':']) || text.is_empty() { " " } else { ": " };
+            text = format!("{text}{joint}{details}").trim_start().to_owned();
         }
         Self { code: error.code.into(), text, closed }
     }
