@@ -7,8 +7,9 @@
 
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
+use crate::ignored_links::ask;
 use crate::repo::Repo;
-use crate::runner::split_nul;
+
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -183,9 +184,9 @@ async fn not_ignored(to: &Repo, copied: &[CopiedFile]) -> Result<Vec<FilePath>> 
     if copied.is_empty() {
         return Ok(Vec::new());
     }
-    let names = copied.iter().flat_map(|file| [file.path.as_bytes(), b"\0"].concat()).collect::<Vec<u8>>();
-    let output = to.call("check what is ignored").args(["check-ignore", "-z", "--stdin"]).input(names).accept(&[0, 1]).await?;
-    let ignored: HashSet<Vec<u8>> = split_nul(&output.stdout).into_iter().collect();
+    let names = copied.iter().map(|file| file.path.as_bytes().to_vec()).collect::<Vec<_>>();
+    let ignored = ask(to.call("check what is ignored").arg("check-ignore"), &names).await?;
+    let ignored: HashSet<Vec<u8>> = ignored.into_iter().collect();
     Ok(copied.iter().filter(|file| !ignored.contains(file.path.as_bytes())).map(|file| file.path.clone()).collect())
 }
 

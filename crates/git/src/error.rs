@@ -4,7 +4,7 @@
 //! bytes that aren't UTF-8 replaced; they are for people, never fed back to git.
 
 use crate::oid::Oid;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What the functions of this crate return.
@@ -339,9 +339,4 @@ fn listed(names: &[String]) -> String {
 
 fn said(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(": {text}") }
-}
-
-/// A path for messages: bytes that aren't UTF-8 replaced.
-pub(crate) fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -71,7 +71,7 @@ fn runs(path: &Path) -> bool {
 }
 
 fn wrapper(name: &str, real: &Path, dir: &Path) -> Vec<u8> {
-    let mut text = Vec::from(*b"#!/bin/sh\nunset GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT GIT_LITERAL_PATHSPECS GIT_OPTIONAL_LOCKS\n");
+    let mut text = Vec::from(*b"#!/bin/sh\nunset GIT_CONFIG_PARAMETERS GIT_CONFIG_COUNT GIT_LITERAL_PATHSPECS GIT_OPTIONAL_LOCKS GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_PREFIX\n");
     let dir = word(dir);
     let mut line = String::new();
     let _ = write!(line, "printf %s {name} > ");

@@ -7,6 +7,7 @@
 
 pub mod commit;
 pub mod copy;
+pub mod diff;
 pub mod error;
 pub mod file_path;
 mod fs;

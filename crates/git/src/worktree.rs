@@ -347,7 +347,7 @@ pub(crate) fn registered_at(admin: &Path) -> Option<PathBuf> {
 
 /// Rebuilds a lost folder from what git's private folder still has, so that staged changes and a detached
 /// commit are not dropped with the registration.
-async fn restore_lost(repo: &Repo, place: &Path) -> Result<()> {
+pub(crate) async fn restore_lost(repo: &Repo, place: &Path) -> Result<()> {
     let Some(admin) = admin_dir(repo, place) else { return Ok(()) };
     std::fs::create_dir_all(place).map_err(Error::io("make the folder", place))?;
     let link = place.join(".git");

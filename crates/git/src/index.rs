@@ -1,0 +1,74 @@
+//! Putting named files into an index and taking them out, by name and nothing else.
+//!
+//! Works on whichever index the given call is set to; names go in as NUL-terminated bytes.
+
+use crate::error::Result;
+use crate::file_path::FilePath;
+use crate::repo::Repo;
+use crate::runner::{Call, split_nul};
+use crate::status::Change;
+use std::collections::HashSet;
+
+/// Makes the index entries of `changes` what the tree has: new, changed or gone.
+pub(crate) async fn put(call: &(dyn Fn() -> Call + Sync), changes: &[Change]) -> Result<()> {
+    // What a link now stands in the way of can only be taken out by name, and must be before the link goes in.
+    let (gone, there): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.kind == crate::status::ChangeKind::Deleted);
+    take_out(call(), &gone.into_iter().map(|change| change.path.clone()).collect::<Vec<_>>()).await?;
+    if there.is_empty() {
+        return Ok(());
+    }
+    let names = there.iter().flat_map(|change| [change.path.as_bytes(), b"\0"].concat()).collect::<Vec<u8>>();
+    call().args(["update-index", "-z", "--add", "--remove", "--replace", "--stdin"]).input(names).run().await?;
+    Ok(())
+}
+
+/// Takes files out of the index; the files themselves stay.
+pub(crate) async fn take_out(call: Call, names: &[FilePath]) -> Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names = names.iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect::<Vec<u8>>();
+    call.args(["update-index", "-z", "--force-remove", "--stdin"]).input(names).run().await?;
+    Ok(())
+}
+
+/// A submodule, or a repository that was added like one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gitlink {
+    pub(crate) path: FilePath,
+    pub(crate) oid: crate::oid::Oid,
+}
+
+/// The submodules in the index of `repo`.
+pub(crate) async fn gitlinks(repo: &Repo) -> Result<Vec<Gitlink>> {
+    let entries = repo.call("list submodules").args(["ls-files", "-z", "--stage"]).fields().await?;
+    let link = |entry: &Vec<u8>| {
+        let rest = entry.strip_prefix(b"160000 ")?;
+        let tab = rest.iter().position(|b| *b == b'\t')?;
+        let oid = crate::oid::Oid::parse(std::str::from_utf8(&rest[..tab]).ok()?.split(' ').next()?)?;
+        Some(Gitlink { path: FilePath::new(&rest[tab + 1..]), oid })
+    };
+    Ok(entries.iter().filter_map(link).collect())
+}
+
+/// Paths that `.gitmodules` of the checkout declares.
+pub(crate) async fn submodule_paths(repo: &Repo) -> Result<HashSet<FilePath>> {
+    Ok(submodule_names(repo).await?.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Name and path of each submodule that `.gitmodules` of the checkout declares.
+pub(crate) async fn submodule_names(repo: &Repo) -> Result<Vec<(String, FilePath)>> {
+    let plain = std::fs::symlink_metadata(repo.root().join(".gitmodules")).is_ok_and(|meta| meta.is_file());
+    if !plain {
+        return Ok(Vec::new());
+    }
+    let list = ["config", "-z", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$"];
+    let output = repo.call("read .gitmodules").args(list).accept(&[0, 1]).await?;
+    let entry = |field: &Vec<u8>| {
+        let line = field.iter().position(|b| *b == b'\n')?;
+        let key = String::from_utf8_lossy(&field[..line]).into_owned();
+        let name = key.strip_prefix("submodule.")?.strip_suffix(".path")?.to_owned();
+        Some((name, FilePath::new(&field[line + 1..])))
+    };
+    Ok(split_nul(&output.stdout).iter().filter_map(entry).collect())
+}
