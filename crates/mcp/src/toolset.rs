@@ -160,6 +160,11 @@ impl Selection {
         Ok(Self { mode, names: expand(mode).unwrap_or_default(), read_only: false })
     }
 
+    /// Every tool that is built.
+    pub fn everything() -> Self {
+        Self { mode: DEFAULT_MODE, names: tools::all().map(|tool| tool.name).collect(), read_only: false }
+    }
+
     /// What an agent that Taskyard runs sees.
     pub fn agent() -> Self {
         Self { mode: AGENT_MODE, names: expand(AGENT_MODE).unwrap_or_default(), read_only: false }

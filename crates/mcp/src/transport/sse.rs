@@ -31,18 +31,25 @@ use tokio_util::sync::CancellationToken;
 /// Messages under way in each direction.
 const DEPTH: usize = 64;
 
+/// Where the messages of a session go, and what fires when its stream ends.
+#[derive(Clone)]
+struct Inbox {
+    messages: mpsc::Sender<ClientJsonRpcMessage>,
+    departure: Departure,
+}
+
 #[derive(Clone)]
 struct Sessions {
     handler: Handler,
-    open: Arc<Mutex<HashMap<String, mpsc::Sender<ClientJsonRpcMessage>>>>,
+    open: Arc<Mutex<HashMap<String, Inbox>>>,
     shutdown: CancellationToken,
 }
 
 impl Sessions {
-    fn inbox(&self, id: &str) -> Option<mpsc::Sender<ClientJsonRpcMessage>> {
+    fn inbox(&self, id: &str) -> Option<Inbox> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
-    fn insert(&self, id: String, inbox: mpsc::Sender<ClientJsonRpcMessage>) {
+    fn insert(&self, id: String, inbox: Inbox) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id, inbox);
     }
     fn remove(&self, id: &str) {
@@ -66,9 +73,10 @@ async fn open(State(sessions): State<Sessions>, parts: Parts) -> Response {
         return answer::json_response(StatusCode::BAD_REQUEST, &answer::error(&Value::Null, INVALID_PARAMS, &error.message));
     }
     let id = session_id().to_string();
-    let (inbox, received) = mpsc::channel(DEPTH);
+    let (messages, received) = mpsc::channel(DEPTH);
     let (outbox, sent) = mpsc::channel::<ServerJsonRpcMessage>(DEPTH);
-    sessions.insert(id.clone(), inbox);
+    let departed = CancellationToken::new();
+    sessions.insert(id.clone(), Inbox { messages, departure: Departure(departed.clone()) });
     let separator = if query.is_empty() { "" } else { "&" };
     let endpoint = Event::default().event("endpoint").data(format!("/mcp/message?sessionId={id}{separator}{query}"));
     let shutdown = sessions.shutdown.clone();
@@ -79,15 +87,17 @@ async fn open(State(sessions): State<Sessions>, parts: Parts) -> Response {
         }
         sessions.remove(&id);
     });
-    let messages = ReceiverStream::new(sent).filter_map(|message| async move {
-        let text = serde_json::to_string(&message).ok()?;
-        Some(Event::default().event("message").data(text))
+    let guard = departed.drop_guard();
+    let messages = ReceiverStream::new(sent).filter_map(move |message| {
+        let _held_by_the_stream = &guard;
+        let text = serde_json::to_string(&message).ok();
+        std::future::ready(text.map(|text| Event::default().event("message").data(text)))
     });
     let events = futures::stream::once(async { endpoint }).chain(messages).map(Ok::<_, Infallible>).take_until(shutdown.cancelled_owned());
     Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
 }
 
-async fn message(State(sessions): State<Sessions>, parts: Parts, body: Bytes) -> Response {
+async fn message(State(sessions): State<Sessions>, mut parts: Parts, body: Bytes) -> Response {
     let id = pairs(parts.uri.query().unwrap_or("")).find(|(key, _)| matches!(key.as_str(), "sessionId" | "session_id"));
     let Some(inbox) = id.and_then(|(_, id)| sessions.inbox(&id)) else {
         return answer::text_response(StatusCode::NOT_FOUND, "Not Found: Session not found");
@@ -104,10 +114,9 @@ async fn message(State(sessions): State<Sessions>, parts: Parts, body: Bytes) ->
         }
     };
     // The post ends at once; it is the stream whose end ends the call.
-    let mut parts = parts;
-    parts.extensions.remove::<Departure>();
+    parts.extensions.insert(inbox.departure);
     message.insert_extension(parts);
-    match inbox.send(message).await {
+    match inbox.messages.send(message).await {
         Ok(()) => StatusCode::ACCEPTED.into_response(),
         Err(_) => answer::text_response(StatusCode::NOT_FOUND, "Not Found: Session not found"),
     }
