@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How much of each output is kept when the command doesn't say.
 pub const DEFAULT_OUTPUT_CAP: usize = 64 << 20;
+/// How long output is waited for once the command itself is gone.
+const LINGER: Duration = Duration::from_secs(1);
 const STDERR_TAIL: usize = 4 << 10;
 
 /// What a command reads on standard input.
@@ -189,28 +191,28 @@ pub async fn run(command: Command) -> Result<Output, Error> {
             let _ = stdin.write_all(&bytes).await;
         }
     };
-    let mut err = Vec::new();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
     let work = async {
-        let ((), out, err_cut) = tokio::join!(feed, read_capped(stdout, cap), read_into(stderr, cap, &mut err));
-        let status = child.wait().await?;
-        Ok::<_, std::io::Error>((out?, err_cut?, status))
+        let streams = async { tokio::join!(feed, read_into(stdout, cap, &mut out), read_into(stderr, cap, &mut err)) };
+        let mut streams = std::pin::pin!(streams);
+        let (status, ((), out_cut, err_cut)) = tokio::select! {
+            read = &mut streams => (child.wait().await?, read),
+            // What the command left running in the background may keep the pipes open for ever.
+            status = child.wait() => match tokio::time::timeout(LINGER, streams).await {
+                Ok(read) => (status?, read),
+                Err(_) => return Ok((status?, false)),
+            },
+        };
+        Ok::<_, std::io::Error>((status, out_cut? || err_cut?))
     };
     match tokio::time::timeout(limit, work).await {
-        Ok(Ok(((stdout, out_cut), err_cut, status))) => {
-            Ok(Output { code: status.code, signal: status.signal, stdout, stderr: err, truncated: out_cut || err_cut })
-        }
+        Ok(Ok((status, truncated))) => Ok(Output { code: status.code, signal: status.signal, stdout: out, stderr: err, truncated }),
         Ok(Err(source)) => Err(Error::Stream { argv, source }),
         Err(_) => {
             child.end(Duration::from_millis(500)).await;
             Err(Error::TimedOut { argv, limit, stderr: tail(&err) })
         }
     }
-}
-
-async fn read_capped(from: Option<impl AsyncRead + Unpin>, cap: usize) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut kept = Vec::new();
-    let cut = read_into(from, cap, &mut kept).await?;
-    Ok((kept, cut))
 }
 
 async fn read_into(from: Option<impl AsyncRead + Unpin>, cap: usize, kept: &mut Vec<u8>) -> std::io::Result<bool> {

@@ -25,7 +25,8 @@ impl From<Signal> for rustix::process::Signal {
 
 /// Sends `signal` to the process group `group`; one that is gone is fine.
 pub fn signal_group(group: i32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(group).filter(|_| group > 1) {
+    // 0 and 1 would reach our own group and everybody.
+    if let Some(pid) = Some(group).filter(|group| *group > 1).and_then(Pid::from_raw) {
         let _ = kill_process_group(pid, signal.into());
     }
 }
