@@ -94,6 +94,7 @@ fn field(kind: Kind) -> Value {
     match kind {
         Kind::String => json!({ "type": "string" }),
         Kind::Integer => json!({ "type": "integer" }),
+        Kind::Number => json!({ "type": "number" }),
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Object => json!({ "type": "object" }),
         Kind::Strings => json!({ "type": "array", "items": { "type": "string" } }),
@@ -115,6 +116,7 @@ fn fits(kind: Kind, value: &Value) -> bool {
     match kind {
         Kind::String => value.is_string(),
         Kind::Integer => value.is_i64() || value.is_u64(),
+        Kind::Number => value.is_number(),
         Kind::Boolean => value.is_boolean(),
         Kind::Object => value.is_object(),
         Kind::Strings => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),

@@ -197,6 +197,8 @@ pub enum Kind {
     String,
     /// A whole number.
     Integer,
+    /// A number.
+    Number,
     /// `true` or `false`.
     Boolean,
     /// A JSON object.

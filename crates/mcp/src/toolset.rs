@@ -53,6 +53,8 @@ pub static TOOLSETS: &[Toolset] = &[
     ("settings", &["get_app_settings"]),
     ("wait", &["wait_for_task_change"]),
     ("queue", &["get_queue_state"]),
+    ("workflow_config", &["list_workspaces"]),
+    ("dependencies", &["add_task_dependency", "remove_task_dependency"]),
     ("human", &["list_pending_questions", "answer_question"]),
     ("safety", &["list_snapshots", "restore_snapshot", "get_audit_log"]),
 ];
@@ -64,7 +66,22 @@ pub type Mode = (&'static str, &'static [&'static str]);
 pub static MODES: &[Mode] = &[
     (
         "external",
-        &["tasks", "git", "lists", "task_and_list_config", "runs", "agents", "lifecycle", "settings", "wait", "queue", "human", "safety"],
+        &[
+            "tasks",
+            "git",
+            "lists",
+            "task_and_list_config",
+            "runs",
+            "agents",
+            "lifecycle",
+            "settings",
+            "wait",
+            "queue",
+            "workflow_config",
+            "dependencies",
+            "human",
+            "safety",
+        ],
     ),
     ("dispatch", &["tasks", "git", "lists", "task_and_list_config", "runs", "agents", "lifecycle", "settings", "wait", "queue"]),
     (

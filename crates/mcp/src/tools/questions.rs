@@ -19,6 +19,6 @@ pub(super) static TOOLS: &[Tool] = &[
             P::flag("rejected", false, "Decline instead"),
             P::text("reject_reason", "Why"),
         ],
-        &[("answered", K::Boolean), ("question_bundle_id", K::String)],
+        &[("answered", K::Boolean), ("question_bundle_id", K::String), ("state", K::String), ("task_id", K::String)],
     ),
 ];

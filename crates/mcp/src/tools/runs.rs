@@ -8,7 +8,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "list_runs",
         "Past and open runs, newest first: agent, outcome, cost.",
         &[P::text("task_id", "Only this task's"), WORKSPACE_ID, limit(20), CURSOR],
-        &[("runs", K::Objects), NEXT],
+        &[("runs", K::Objects), ("has_more", K::Boolean), NEXT],
     ),
     Tool::read(
         "get_run",
@@ -24,6 +24,6 @@ pub(super) static TOOLS: &[Tool] = &[
             P::text("run_id", "Default: the latest"),
             P::int("tail_bytes", 1, 262_144, "Bytes from the end").or(Preset::Int(10_000)),
         ],
-        &[("available", K::Boolean), ("truncated", K::Boolean), ("run_id", K::Nullable), ("log", K::Nullable)],
+        &[("available", K::Boolean), ("truncated", K::Boolean), ("run_id", K::Nullable), ("log", K::Nullable), ("total_bytes", K::Integer)],
     ),
 ];

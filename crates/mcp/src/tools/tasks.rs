@@ -18,6 +18,8 @@ const DECISION: P = {
     param
 };
 
+const BLOCKER: P = P::text("depends_on_task_id", "The task to finish first").required();
+
 pub(super) static TOOLS: &[Tool] = &[
     Tool::read(
         "list_tasks",
@@ -33,13 +35,23 @@ pub(super) static TOOLS: &[Tool] = &[
             limit(50),
             CURSOR,
         ],
-        &[("tasks", K::Objects), NEXT],
+        &[("tasks", K::Objects), ("has_more", K::Boolean), NEXT],
     ),
     Tool::read(
         "get_task",
         "One task with its description, status and latest run.",
         &[TASK_ID, P::flag("full", false, "Whole description beyond 4 KB")],
-        &[("task", K::Object)],
+        &[
+            ("id", K::String),
+            ("short_id", K::String),
+            ("title", K::String),
+            ("status", K::String),
+            ("description", K::String),
+            ("description_truncated", K::Boolean),
+            ("worktree", K::Nullable),
+            ("latest_run", K::Nullable),
+            ("open_questions", K::Objects),
+        ],
     ),
     Tool::write(
         "add_task",
@@ -58,7 +70,7 @@ pub(super) static TOOLS: &[Tool] = &[
             P::new("blocked_by", Type::Strings, "Tasks to finish first").within(0, 100),
             KEY,
         ],
-        &[("created", K::Boolean), ("task_id", K::String), ("short_id", K::String), ("task", K::Object)],
+        &[("added", K::Boolean), ("task_id", K::String), ("short_id", K::String), ("status", K::String)],
     ),
     Tool::write(
         "add_subtask",
@@ -71,7 +83,7 @@ pub(super) static TOOLS: &[Tool] = &[
             MODEL,
             KEY,
         ],
-        &[("created", K::Boolean), ("task_id", K::String), ("short_id", K::String), ("task", K::Object)],
+        &[("added", K::Boolean), ("task_id", K::String), ("short_id", K::String), ("status", K::String)],
     ),
     Tool::write(
         "update_task",
@@ -87,7 +99,7 @@ pub(super) static TOOLS: &[Tool] = &[
             P::number("sort_order", "Lower is first"),
             CLEAR,
         ],
-        &[("updated", K::Boolean), ("task_id", K::String), ("task", K::Object)],
+        &[("updated", K::Boolean), ("task_id", K::String), ("fields", K::Strings), ("task", K::Object)],
     )
     .idempotent(),
     Tool::write(
@@ -97,7 +109,7 @@ pub(super) static TOOLS: &[Tool] = &[
         &[("updated", K::Boolean), ("task_id", K::String), ("status", K::String), ("previous_status", K::String)],
     )
     .idempotent(),
-    Tool::read("get_task_status_values", "What each status means and which can be set.", &[], &[("values", K::Objects)]),
+    Tool::read("get_task_status_values", "What each status means and which can be set.", &[], &[("statuses", K::Objects)]),
     Tool::write(
         "review_task",
         "Decide on a task in waiting_for_review. approve merges its work.",
@@ -108,27 +120,27 @@ pub(super) static TOOLS: &[Tool] = &[
         "run_task_now",
         "Start a task at once in the one extra slot, ahead of the queue.",
         &[TASK_ID],
-        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::Nullable), ("session_id", K::Nullable)],
+        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::String), ("session_id", K::Nullable), ("status", K::String)],
     )
     .idempotent(),
     Tool::write(
         "continue_task",
         "Send a new prompt to a task's last session and start it at once.",
         &[TASK_ID, P::text("prompt", "What to do next").required(), KEY],
-        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::Nullable), ("session_id", K::Nullable)],
+        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::String), ("session_id", K::Nullable), ("status", K::String)],
     ),
     Tool::write(
         "cancel_task",
         "Stop a task's agent and every process of it; the worktree stays.",
         &[TASK_ID],
-        &[("cancelled", K::Boolean), ("task_id", K::String), ("status", K::String)],
+        &[("cancelled", K::Boolean), ("task_id", K::String), ("status", K::String), ("worktree_kept", K::Boolean)],
     )
     .idempotent(),
     Tool::write(
         "reset_failed_task",
         "Set a failed task back to ready; the worktree stays.",
         &[TASK_ID],
-        &[("reset", K::Boolean), ("task_id", K::String), ("status", K::String)],
+        &[("reset", K::Boolean), ("task_id", K::String), ("status", K::String), ("worktree_kept", K::Boolean)],
     )
     .idempotent(),
     Tool::write(
@@ -139,4 +151,18 @@ pub(super) static TOOLS: &[Tool] = &[
     )
     .idempotent()
     .destructive(),
+    Tool::write(
+        "add_task_dependency",
+        "Make a task wait until another is done.",
+        &[TASK_ID, BLOCKER],
+        &[("added", K::Boolean), ("task_id", K::String), ("blocked_by", K::Strings), ("unfinished", K::Strings)],
+    )
+    .idempotent(),
+    Tool::write(
+        "remove_task_dependency",
+        "Stop a task waiting for another.",
+        &[TASK_ID, BLOCKER],
+        &[("removed", K::Boolean), ("task_id", K::String), ("blocked_by", K::Strings), ("unfinished", K::Strings)],
+    )
+    .idempotent(),
 ];
