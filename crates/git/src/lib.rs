@@ -9,6 +9,7 @@ pub mod commit;
 pub mod copy;
 pub mod diff;
 pub mod error;
+pub mod facts;
 pub mod file_path;
 mod fs;
 pub mod history;
@@ -30,8 +31,10 @@ pub mod repo;
 pub mod revert;
 pub mod runner;
 pub mod scratch;
+pub mod script;
 pub mod snapshot;
 pub mod status;
+pub mod submodule;
 pub mod unsaved;
 pub mod worktree;
 

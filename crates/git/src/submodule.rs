@@ -1,0 +1,133 @@
+//! Filling submodules of a new worktree from what the user's checkout already has.
+//!
+//! Nothing is fetched from anywhere else: not from the URLs in `.gitmodules`, which a task's commit may have changed, nor
+//! from the configured ones. A submodule that the user's checkout doesn't have is left empty and reported. To be
+//! called before an agent starts in the worktree.
+
+use crate::error::{Error, Result};
+use crate::file_path::FilePath;
+use crate::fs::remove_tree;
+use crate::index::{Gitlink, gitlinks, submodule_names};
+use crate::oid::Oid;
+use crate::repo::Repo;
+use serde::Serialize;
+use std::path::{Component, Path, PathBuf};
+
+/// A commit that keeps the submodule's starting point from looking like work of its own.
+const START: &str = "refs/remotes/taskyard/start";
+
+/// What filling came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SubmoduleReport {
+    /// Those that hold their files now.
+    pub filled: Vec<FilePath>,
+    /// Those that stay empty, and why.
+    pub empty: Vec<(FilePath, String)>,
+}
+
+impl SubmoduleReport {
+    /// One sentence about those that stay empty.
+    pub fn note(&self) -> Option<String> {
+        let list = |(path, why): &(FilePath, String)| format!("{path} ({why})");
+        let list = self.empty.iter().map(list).collect::<Vec<_>>().join(", ");
+        (!list.is_empty()).then(|| format!("submodules are not initialised: {list}"))
+    }
+}
+
+/// Fills the submodules of `worktree` from those of `project`, the user's own checkout. Doing it again is fine.
+///
+/// # Errors
+/// Git's; a submodule that can't be filled is no error.
+pub async fn fill_submodules(project: &Repo, worktree: &Repo) -> Result<SubmoduleReport> {
+    let links = gitlinks(worktree).await?;
+    let mut report = SubmoduleReport::default();
+    if links.is_empty() {
+        return Ok(report);
+    }
+    let names = submodule_names(worktree).await?;
+    for link in links {
+        let name = names.iter().find(|(_, path)| *path == link.path).map(|(name, _)| name.as_str());
+        match fill(project, worktree, &link, name).await {
+            Ok(None) => report.filled.push(link.path),
+            Ok(Some(why)) => report.empty.push((link.path, why)),
+            Err(error) => report.empty.push((link.path, error.to_string())),
+        }
+    }
+    Ok(report)
+}
+
+/// Fills one; gives the reason when it can't be.
+async fn fill(project: &Repo, worktree: &Repo, link: &Gitlink, name: Option<&str>) -> Result<Option<String>> {
+    let place = link.path.within(worktree.root());
+    if place.join(".git").exists() {
+        return Ok(None);
+    }
+    let Some(name) = name.filter(|name| inside(Path::new(name))) else {
+        return Ok(Some(".gitmodules doesn't declare it".into()));
+    };
+    let Some(source) = source(project, &link.path, name).await? else {
+        return Ok(Some("the project's own checkout doesn't have it".into()));
+    };
+    if source.resolve(link.oid.as_str()).await?.is_none() {
+        return Ok(Some(format!("the project's own checkout doesn't have its commit {}", link.oid.short())));
+    }
+    let home = worktree.git_dir().join("modules").join(name);
+    // A leftover of an attempt that was cut short: without a `.git` file in the tree nothing can have used it.
+    remove_tree(&home).await?;
+    let made = clone(&source, worktree, &home, &place, &link.oid).await;
+    if made.is_err() {
+        remove_tree(&home).await?;
+        remove_tree(&place).await?;
+        std::fs::create_dir_all(&place).map_err(Error::io("make the folder", &place))?;
+    }
+    made.map(|()| None)
+}
+
+/// The submodule as the user's checkout has it.
+async fn source(project: &Repo, path: &FilePath, name: &str) -> Result<Option<Repo>> {
+    let places: [PathBuf; 3] =
+        [project.git_dir().join("modules").join(name), project.common_dir().join("modules").join(name), path.within(project.root())];
+    for place in places {
+        // An empty folder in the checkout would open the checkout itself.
+        let is_repo = place.join("HEAD").is_file() || place.join(".git").exists();
+        if is_repo {
+            let repo = Repo::open(project.git(), &place).await?;
+            if repo.common_dir() != project.common_dir() {
+                return Ok(Some(repo));
+            }
+        }
+    }
+    Ok(None)
+}
+
+async fn clone(source: &Repo, worktree: &Repo, home: &Path, place: &Path, oid: &Oid) -> Result<()> {
+    if let Some(parent) = home.parent() {
+        std::fs::create_dir_all(parent).map_err(Error::io("make the folder", parent))?;
+    }
+    let call = worktree.call("fill a submodule").args(["clone", "-q", "--local", "--no-checkout", "--no-tags", "--separate-git-dir"]);
+    call.arg(home).arg("--").arg(source.common_dir()).arg(place).run().await?;
+    let call = |stage| worktree.git().call(stage, place);
+    // The copy's "origin" is the local original; it is to be what the original has, branches and address.
+    let fetch = ["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--prune", "--no-auto-maintenance"];
+    call("read a submodule's branches")
+        .args(fetch)
+        .arg(source.common_dir())
+        .arg("+refs/remotes/origin/*:refs/remotes/origin/*")
+        .run()
+        .await?;
+    let url = source.call_common("read a submodule's address").args(["config", "--get", "remote.origin.url"]).accept(&[0, 1]).await?;
+    let url = String::from_utf8_lossy(&url.stdout).trim_end().to_owned();
+    if url.is_empty() {
+        call("drop a submodule's address").args(["remote", "remove", "origin"]).run().await?;
+    } else {
+        call("set a submodule's address").args(["config", "remote.origin.url", &url]).run().await?;
+    }
+    call("mark a submodule's start").args(["update-ref", START]).arg(oid).run().await?;
+    call("check a submodule out").args(["checkout", "-q", "--detach"]).arg(oid).run().await?;
+    Ok(())
+}
+
+/// Whether a submodule's name stays inside the folder it is put in.
+fn inside(name: &Path) -> bool {
+    name.components().next().is_some() && name.components().all(|part| matches!(part, Component::Normal(_)))
+}
