@@ -1,5 +1,7 @@
 //! Commands run to their end: results, limits of time and output, what is inherited.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use taskyard_process::{Command, Environment, Error, Input, run, tree};

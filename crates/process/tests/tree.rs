@@ -1,5 +1,7 @@
 //! Process trees: ended as a whole, found by their marker, told apart from later ones with the same id.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 use taskyard_process::{Child, Environment, Spawn, spawn, tree};
 use tokio::io::{AsyncBufReadExt, BufReader};

@@ -197,20 +197,26 @@ impl Agent {
 
     /// All notices.
     pub fn notices(&self) -> Vec<&str> {
-        let text = |item| match item {
-            &Item::Notice { ref text, .. } => Some(text.as_str()),
-            _ => None,
-        };
-        self.items.iter().filter_map(text).collect()
+        self.items.iter().filter_map(notice).collect()
     }
 
     /// Outputs of the tools that ended, with their status.
     pub fn outputs(&self) -> Vec<(&str, &str)> {
-        let output = |item| match item {
-            &Item::ToolUpdate { ref status, output: Some(ref output), .. } => Some((status.as_str(), output.as_str())),
-            _ => None,
-        };
-        self.items.iter().filter_map(output).collect()
+        self.items.iter().filter_map(tool_output).collect()
+    }
+}
+
+fn notice(item: &Item) -> Option<&str> {
+    match item {
+        Item::Notice { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+fn tool_output(item: &Item) -> Option<(&str, &str)> {
+    match item {
+        Item::ToolUpdate { status, output: Some(output), .. } => Some((status, output)),
+        _ => None,
     }
 }
 

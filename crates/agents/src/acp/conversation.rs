@@ -109,7 +109,7 @@ struct Conversation {
 /// What woke the conversation.
 enum Wake {
     Command(Option<Command>),
-    Asked(Asked),
+    Asked(Box<Asked>),
     Answered(Result<Value, Failure>),
     Withdrawn(String),
     Steered(u64, bool),
@@ -147,7 +147,7 @@ impl Conversation {
             match self.wait(&mut asks).await {
                 Wake::Command(Some(Command::Close { grace })) => break grace,
                 Wake::Command(Some(command)) => self.command(command).await,
-                Wake::Asked(asked) => self.ask(asked).await,
+                Wake::Asked(asked) => self.ask(*asked).await,
                 Wake::Answered(Err(failure)) if failure.closed => break GRACE,
                 Wake::Answered(answer) => self.end_turn(answer).await,
                 Wake::Withdrawn(id) => self.withdraw(&id).await,
@@ -186,7 +186,7 @@ impl Conversation {
             answer = answer => Wake::Answered(answer),
             Some(id) = self.withdrawals.next() => Wake::Withdrawn(id),
             Some((number, taken)) = self.steering.next() => Wake::Steered(number, taken),
-            Some(asked) = asks.recv() => Wake::Asked(asked),
+            Some(asked) = asks.recv() => Wake::Asked(Box::new(asked)),
             command = self.commands.recv() => Wake::Command(command),
             () = sleep_until(deadline) => Wake::CancelIgnored,
             () = self.cx.incoming_closed() => Wake::Gone,

@@ -213,20 +213,13 @@ fn plan(entries: &Value) -> Item {
     let entries = entries.as_array().map(Vec::as_slice).unwrap_or_default();
     let entry = |entry: &Value| PlanEntry {
         text: cut::text(entry["content"].as_str().unwrap_or_default(), cut::LAST_TEXT),
-        status: match entry["status"].as_str() {
-            Some(status @ ("in_progress" | "completed")) => status,
-            _ => "pending",
-        }
-        .into(),
+        status: entry["status"].as_str().filter(|status| ["in_progress", "completed"].contains(status)).unwrap_or("pending").into(),
     };
     Item::Plan { entries: entries.iter().map(entry).collect() }
 }
 
 fn notice(update: &Value) -> Item {
-    let level = match update["severity"].as_str() {
-        Some(level @ ("warning" | "error")) => level,
-        _ => "info",
-    };
+    let level = update["severity"].as_str().filter(|level| ["warning", "error"].contains(level)).unwrap_or("info");
     let title = update["title"].as_str().unwrap_or_default();
     let text = match update["description"].as_str() {
         Some(more) => format!("{title}: {more}"),
