@@ -6,6 +6,7 @@
 
 pub mod contract;
 pub mod cut;
+pub mod detect;
 pub mod emit;
 pub mod frame;
 pub mod limits;

@@ -164,12 +164,15 @@ impl Session {
             return;
         }
         turn.id = Some(id.to_owned());
-        if turn.cancel.is_some() {
+        for text in std::mem::take(&mut turn.steering) {
+            self.steer(text, out);
+        }
+    }
+
+    /// An interrupt that comes before the turn really runs is lost, so it is said again when something begins.
+    fn cancel_again(&mut self, out: &mut Out) {
+        if self.turn.as_ref().is_some_and(|turn| turn.cancel.is_some()) {
             self.interrupt(out);
-        } else {
-            for text in std::mem::take(&mut turn.steering) {
-                self.steer(text, out);
-            }
         }
     }
 
@@ -239,10 +242,16 @@ impl Session {
         // Sub-agents have threads of their own; their work is shown, their turns aren't ours.
         let ours = params["threadId"].as_str().is_none_or(|id| self.thread.as_deref() == Some(id));
         self.remember(method, params, ours);
+        if ours && method == "item/started" {
+            self.cancel_again(out);
+        }
         match method {
-            "turn/started" if ours => self.turn_began(&params["turn"]["id"], out),
+            "turn/started" if ours => {
+                self.turn_began(&params["turn"]["id"], out);
+                self.cancel_again(out);
+            }
             "turn/completed" if ours => self.turn_completed(&params["turn"], out),
-            "thread/tokenUsage/updated" if ours => self.usage(&params["tokenUsage"], out),
+            "thread/tokenUsage/updated" if ours => self.usage(params, out),
             "account/rateLimits/updated" => self.windows = params["rateLimits"].clone(),
             "serverRequest/resolved" => self.resolved(&params["requestId"], out),
             "error" => self.error(params, ours, out),
@@ -282,10 +291,17 @@ impl Session {
         }
     }
 
-    fn usage(&mut self, usage: &Value, out: &mut Out) {
+    fn usage(&mut self, params: &Value, out: &mut Out) {
+        let usage = &params["tokenUsage"];
         let of = |part: &str, key: &str| usage[part][key].as_i64().unwrap_or_default();
         let total = (of("total", "inputTokens"), of("total", "outputTokens"));
         let last = (of("last", "inputTokens"), of("last", "outputTokens"));
+        // A thread that is taken up tells once more what its last turn used.
+        let running = self.turn.as_ref().and_then(|turn| turn.id.as_deref());
+        if self.before.is_none() && running.is_none_or(|id| params["turnId"] != id) {
+            self.before = Some(total);
+            return;
+        }
         let before = *self.before.get_or_insert((total.0 - last.0, total.1 - last.1));
         self.turns += 1;
         let (input_tokens, output_tokens) = ((total.0 - before.0).max(0), (total.1 - before.1).max(0));
