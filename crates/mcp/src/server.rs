@@ -85,9 +85,8 @@ impl ServerHandler for Handler {
     ) -> std::result::Result<ListToolsResult, ErrorData> {
         let selection = self.selection(context.extensions.get::<Parts>()).await.map_err(|e| ErrorData::invalid_params(e.message, None))?;
         let suffix = self.dispatcher.backend().suffix().await;
-        let mut list = ListToolsResult::default();
-        list.tools = selection.tools().into_iter().map(|tool| schema::listed(tool, &suffix)).collect();
-        Ok(list.with_ttl_ms(60_000).with_cache_scope(CacheScope::Private))
+        let tools = selection.tools().into_iter().map(|tool| schema::listed(tool, &suffix)).collect();
+        Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(60_000).with_cache_scope(CacheScope::Private))
     }
 
     async fn call_tool(

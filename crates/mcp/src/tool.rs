@@ -95,10 +95,7 @@ pub struct Words {
 }
 
 /// The stored spelling of `text` in the vocabulary `V`; `None` when it isn't one of its words.
-pub fn spelling<V: Vocabulary>(text: &str) -> Option<&'static str>
-where
-    V: PartialEq,
-{
+pub fn spelling<V: Vocabulary + PartialEq>(text: &str) -> Option<&'static str> {
     let value = V::read("", text).ok()?;
     V::WORDS.iter().find(|(known, _)| *known == value).map(|(_, word)| *word)
 }

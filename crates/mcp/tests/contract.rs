@@ -1,4 +1,5 @@
 //! Holds the registry against the contract, and its schemas against what clients in the field accept.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use serde_json::{Map, Value};
 use serde_yaml_ng::Value as Yaml;

@@ -1,4 +1,5 @@
 //! The MCP endpoint over raw HTTP: both eras, restarts, errors, modes, long calls.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! The guard on every route, the health check and the command line's calls, over raw HTTP.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod support;
 

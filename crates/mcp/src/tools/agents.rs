@@ -5,5 +5,10 @@ use crate::tool::Tool;
 
 pub(super) static TOOLS: &[Tool] = &[
     Tool::read("list_agents", "Known agents: installed or not, version, profiles, models.", &[], &[("agents", K::Objects)]),
-    Tool::read("get_app_settings", "The server's settings; no secrets.", &[], &[("settings", K::Object)]),
+    Tool::read(
+        "get_app_settings",
+        "The server's settings; no secrets.",
+        &[],
+        &[("settings", K::Object), ("version", K::String), ("url", K::String), ("data_dir", K::String)],
+    ),
 ];

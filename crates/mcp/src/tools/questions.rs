@@ -8,7 +8,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "list_pending_questions",
         "Questions and permission requests that agents wait on.",
         &[WORKSPACE_ID],
-        &[("questions", K::Objects)],
+        &[("questions", K::Objects), ("total", K::Integer), ("has_more", K::Boolean)],
     ),
     Tool::write(
         "answer_question",

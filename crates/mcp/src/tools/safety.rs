@@ -8,7 +8,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "list_snapshots",
         "Unsaved work that was put aside before a worktree went.",
         &[P::text("task_id", "Only this task's"), P::text("repository_id", "Only this repository's")],
-        &[("snapshots", K::Objects)],
+        &[("snapshots", K::Objects), ("total", K::Integer), ("has_more", K::Boolean)],
     ),
     Tool::write(
         "restore_snapshot",
@@ -26,6 +26,6 @@ pub(super) static TOOLS: &[Tool] = &[
             limit(50),
             CURSOR,
         ],
-        &[("entries", K::Objects), NEXT],
+        &[("entries", K::Objects), ("has_more", K::Boolean), NEXT],
     ),
 ];

@@ -147,7 +147,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "delete_task",
         "Delete a task for good. Unsaved work in its worktree is snapshotted first.",
         &[TASK_ID],
-        &[("deleted", K::Boolean), ("task_id", K::String)],
+        &[("deleted", K::Boolean), ("task_id", K::String), ("reparented", K::Strings), ("kept_branches", K::Strings)],
     )
     .idempotent()
     .destructive(),

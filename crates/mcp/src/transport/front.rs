@@ -137,8 +137,9 @@ async fn collapse(response: Response, id: &Value) -> Response {
     let (parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let messages = text.lines().filter_map(|line| line.strip_prefix("data:")).filter_map(|data| serde_json::from_str::<Value>(data).ok());
-    let last = messages.filter(|message| message.get("result").is_some() || message.get("error").is_some()).last();
+    let mut messages =
+        text.lines().filter_map(|line| line.strip_prefix("data:")).filter_map(|data| serde_json::from_str::<Value>(data).ok());
+    let last = messages.rfind(|message| message.get("result").is_some() || message.get("error").is_some());
     let last = last.unwrap_or_else(|| answer::error(id, -32_603, "the call ended without an answer"));
     let mut response = answer::json_response(parts.status, &last);
     if let Some(session) = parts.headers.get(SESSION_ID) {

@@ -306,8 +306,8 @@ impl Reply {
 
     /// The last JSON-RPC message, whether the body is JSON or an event stream.
     pub fn message(&self) -> Value {
-        let data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
-        data.last().map_or_else(|| self.json(), |data| serde_json::from_str(data).unwrap())
+        let mut data = self.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.next_back().map_or_else(|| self.json(), |data| serde_json::from_str(data).unwrap())
     }
 
     /// The names of the tools it lists.
