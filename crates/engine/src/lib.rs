@@ -10,6 +10,7 @@ mod change;
 pub mod commands;
 mod effect;
 mod engine;
+mod facts;
 mod fold;
 mod handle;
 mod merge;
