@@ -205,6 +205,14 @@ impl Diff {
         Ok(files)
     }
 
+    /// The file of this name, as [`FilePath`] shows it.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn file(&self, name: &str) -> Result<Option<FileChange>> {
+        Ok(self.files().await?.into_iter().find(|file| file.path.to_string() == name))
+    }
+
     /// The patch of one file, at most about `max_bytes` of it, cut after a whole line. Never empty.
     ///
     /// # Errors

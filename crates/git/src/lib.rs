@@ -21,6 +21,7 @@ pub mod land;
 pub mod merge;
 pub mod merge_tree;
 pub mod oid;
+pub mod open_merge;
 pub mod preview;
 pub mod preview_set;
 pub mod record;

@@ -36,6 +36,8 @@ pub struct Merged {
     pub clean: bool,
     /// The files in conflict, by path.
     pub files: Vec<ConflictFile>,
+    /// The sides of the conflicts as lines for `git update-index --index-info`: `<mode> <oid> <stage>\t<path>`.
+    pub(crate) stages: Vec<Vec<u8>>,
 }
 
 impl Merged {
@@ -169,10 +171,11 @@ fn unreadable(stage: &'static str, what: &str) -> Error {
 /// Reads tree, conflicted files and messages up to the empty field (or the end) after them.
 fn read_merged<'a>(fields: &mut impl Iterator<Item = &'a [u8]>, stage: &'static str) -> Result<Merged> {
     let tree = fields.next().and_then(|f| Oid::parse(&String::from_utf8_lossy(f))).ok_or_else(|| unreadable(stage, "no tree"))?;
-    let mut files: Vec<ConflictFile> = Vec::new();
+    let (mut files, mut stages): (Vec<ConflictFile>, Vec<Vec<u8>>) = Default::default();
     for field in fields.by_ref().take_while(|f| !f.is_empty()) {
         let tab = field.iter().position(|b| *b == b'\t').ok_or_else(|| unreadable(stage, "a file without a tab"))?;
         at(&mut files, &field[tab + 1..]);
+        stages.push(field.to_vec());
     }
     while let Some(count) = fields.next().filter(|f| !f.is_empty()) {
         let count: usize = String::from_utf8_lossy(count).parse().map_err(|_| unreadable(stage, "a message without a count"))?;
@@ -182,7 +185,7 @@ fn read_merged<'a>(fields: &mut impl Iterator<Item = &'a [u8]>, stage: &'static 
         note(&mut files, &paths, &String::from_utf8_lossy(kind), &String::from_utf8_lossy(text));
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(Merged { tree, clean: false, files })
+    Ok(Merged { tree, clean: false, files, stages })
 }
 
 /// Adds a message to the files it is about; remarks such as `Auto-merging` are left out.

@@ -98,13 +98,7 @@ pub struct Earlier {
 /// # Errors
 /// See [`crate::merge::compute`]. A conflict names the files; the target's later work has changed them too.
 pub async fn compute_again(repo: &Repo, scratch: &Path, merge: &Merge, earlier: &Earlier) -> Result<Computed> {
-    let revert = &earlier.revert;
-    let [before] = &history::parents(repo, revert).await?[..] else {
-        return Err(Error::Unreadable { stage: "undo a revert", what: format!("{revert} has not exactly one parent") });
-    };
-    let undo = Undo { id: &merge.id, onto: &merge.base, before, after: revert };
-    let message = format!("Reapply what {} took out\n\n{}", revert.short(), merge.message);
-    let reapply = undo_commit(repo, scratch, &undo, &message, &merge.author).await?;
+    let reapply = reapply(repo, scratch, merge, earlier).await?;
     let base = reapply.as_ref().unwrap_or(&merge.base).clone();
     let merge_base = history::merge_base(repo, &merge.base, &merge.tip).await?;
     let onto = Merge { base, ..merge.clone() };
@@ -115,6 +109,17 @@ pub async fn compute_again(repo: &Repo, scratch: &Path, merge: &Merge, earlier: 
         (other, _) => other?,
     };
     Ok(Computed { target_before: merge.base.clone(), ..computed })
+}
+
+/// The commit on the base that undoes the revert; `None` when it is undone already.
+pub(crate) async fn reapply(repo: &Repo, scratch: &Path, merge: &Merge, earlier: &Earlier) -> Result<Option<Oid>> {
+    let revert = &earlier.revert;
+    let [before] = &history::parents(repo, revert).await?[..] else {
+        return Err(Error::Unreadable { stage: "undo a revert", what: format!("{revert} has not exactly one parent") });
+    };
+    let undo = Undo { id: &merge.id, onto: &merge.base, before, after: revert };
+    let message = format!("Reapply what {} took out\n\n{}", revert.short(), merge.message);
+    undo_commit(repo, scratch, &undo, &message, &merge.author).await
 }
 
 /// Merges what the tip has beyond what is back already.
