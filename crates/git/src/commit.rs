@@ -21,11 +21,14 @@ use crate::status::{Change, ChangeKind, changes, operation};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::path::Path;
+use std::time::Duration;
 
 /// The user's hooks that take part.
 const HOOKS: &[&str] = &["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"];
 /// Where the index is kept while a commit is being tried.
 const BACKUP: &str = "taskyard-index-before";
+/// How long a lock on the index of a worktree without processes is taken for somebody's.
+const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// How to commit.
 #[derive(Debug, Clone)]
@@ -73,6 +76,7 @@ pub struct AutoCommitted {
 /// [`Error::SigningFailed`]; [`Error::BareSwitchedOn`] when it failed and a hook broke the main repository on the way;
 /// git's.
 pub async fn auto_commit(project: &Repo, worktree: &Repo, what: &AutoCommit<'_>) -> Result<AutoCommitted> {
+    clear_stale_lock(worktree).await?;
     recover(worktree)?;
     let changes = settled(worktree, changes(worktree, &[]).await?)?;
     let choice = choose(worktree, changes, what.copied).await?;
@@ -175,6 +179,22 @@ async fn commit(project: &Repo, worktree: &Repo, choice: &Choice, what: &AutoCom
     let call = call.args(["commit", "--quiet", "--no-edit", "-F", "-"]).by(&what.author.who).input(text(what.message));
     run_with_hooks(call, hooks.as_ref(), sign).await?;
     worktree.call("read the commit").args(["rev-parse", "--verify", "HEAD^{commit}"]).oid().await.map(Some)
+}
+
+/// An agent that was ended while it ran git leaves the index locked for ever. The lock is taken away when it stays
+/// although no process is in the worktree any more.
+async fn clear_stale_lock(worktree: &Repo) -> Result<()> {
+    let lock = worktree.git_dir().join("index.lock");
+    let give_up = tokio::time::Instant::now() + STALE_AFTER;
+    while lock.exists() {
+        if tokio::time::Instant::now() >= give_up {
+            // Somebody who is still there may hold it; git then waits and names it.
+            let alone = taskyard_process::tree::inside(worktree.root()).is_empty();
+            return if alone { std::fs::remove_file(&lock).map_err(Error::io("remove", &lock)) } else { Ok(()) };
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
 }
 
 /// Keeps a copy of the index until the commit is made.

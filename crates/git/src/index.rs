@@ -2,12 +2,13 @@
 //!
 //! Works on whichever index the given call is set to; names go in as NUL-terminated bytes.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file_path::FilePath;
 use crate::repo::Repo;
 use crate::runner::{Call, split_nul};
 use crate::status::Change;
 use std::collections::HashSet;
+use std::path::Path;
 
 /// Makes the index entries of `changes` what the tree has: new, changed or gone.
 pub(crate) async fn put(call: &(dyn Fn() -> Call + Sync), changes: &[Change]) -> Result<()> {
@@ -30,6 +31,33 @@ pub(crate) async fn take_out(call: Call, names: &[FilePath]) -> Result<()> {
     let names = names.iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect::<Vec<u8>>();
     call.args(["update-index", "-z", "--force-remove", "--stdin"]).input(names).run().await?;
     Ok(())
+}
+
+/// Files that are there and that git was told not to look at (`assume-unchanged`, `skip-worktree`), so that it would not
+/// say that they changed.
+pub(crate) async fn hidden(repo: &Repo) -> Result<Vec<FilePath>> {
+    let entries = repo.call("list hidden files").args(["ls-files", "-v", "-z"]).fields().await?;
+    let marked = entries.iter().filter(|entry| entry.first().is_some_and(|tag| tag.is_ascii_lowercase() || *tag == b'S'));
+    let names = marked.filter_map(|entry| entry.get(2..)).map(FilePath::new);
+    Ok(names.filter(|name| crate::fs::occupied(&name.within(repo.root()))).collect())
+}
+
+/// Copies the repository's index to `at`, with nothing hidden in the copy; says whether there was one.
+pub(crate) async fn private(repo: &Repo, at: &Path) -> Result<bool> {
+    let index = repo.git_dir().join("index");
+    if !index.exists() {
+        return Ok(false);
+    }
+    std::fs::copy(&index, at).map_err(Error::io("copy", &index))?;
+    let hidden = hidden(repo).await?;
+    if !hidden.is_empty() {
+        let names = hidden.iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect::<Vec<u8>>();
+        for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
+            let call = repo.call("look at hidden files").env("GIT_INDEX_FILE", at);
+            call.args(["update-index", flag, "-z", "--stdin"]).input(names.clone()).run().await?;
+        }
+    }
+    Ok(true)
 }
 
 /// A submodule, or a repository that was added like one.

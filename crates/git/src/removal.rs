@@ -57,7 +57,7 @@ pub async fn remove(repo: &Repo, removal: &Removal<'_>) -> Result<Removed> {
     };
     let mut taken = None;
     let leaving = admin.join(LEAVING);
-    if !(leaving.exists() && !occupied(&place)) {
+    if !leaving.exists() || occupied(&place) {
         if !occupied(&place) {
             restore_lost(repo, &place).await?;
         }

@@ -11,13 +11,12 @@ use crate::oid::Oid;
 use crate::refs;
 use crate::repo::Repo;
 use crate::runner::{Identity, split_nul};
-use crate::status::{ChangeKind, changes};
+use crate::status::{ChangeKind, all_changes};
 use crate::unsaved::{Known, inner_repos, own_stashes, unreached};
 use crate::worktree::{self, Plan, Ready};
 use serde::Serialize;
 use std::fmt::Write;
 use std::future::Future;
-use std::path::Path;
 use std::pin::Pin;
 
 const PLACE: &str = "refs/taskyard/snapshots";
@@ -83,7 +82,7 @@ fn keep<'a>(
     mut also: Vec<Oid>,
 ) -> Pin<Box<dyn Future<Output = Result<Oid>> + Send + 'a>> {
     Box::pin(async move {
-        let mut changes = changes(repo, copied).await?;
+        let mut changes = all_changes(repo, copied).await?;
         let head = repo.head().await?;
         let mut message = format!("Taskyard snapshot {id}\n");
         for (number, (path, inner)) in inner_repos(repo, &changes).await?.into_iter().enumerate() {
@@ -96,7 +95,7 @@ fn keep<'a>(
         also.extend(other_sides(repo).await?);
         let scratch = tempfile::tempdir().map_err(Error::io("make a folder in", std::env::temp_dir()))?;
         let private = scratch.path().join("index");
-        let at_index = copy_index(repo, &private).await?;
+        let at_index = index::private(repo, &private).await?;
         let staged = repo.call("write the index").env("GIT_INDEX_FILE", &private).args(["write-tree"]).oid().await;
         let call = || repo.call("store the files").env("GIT_INDEX_FILE", &private);
         index::put(&call, &changes).await?;
@@ -135,16 +134,6 @@ async fn hand_over(outer: &Repo, inner: &Repo, part: &str, who: &Identity) -> Re
     let fetch = outer.call("take a snapshot over").args(["fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"]);
     fetch.arg("--no-auto-maintenance").arg(inner.git_dir()).arg(format!("+{place}:{place}")).run().await?;
     Ok(oid)
-}
-
-/// Copies the index to `private`; says whether there was one.
-async fn copy_index(repo: &Repo, private: &Path) -> Result<bool> {
-    let index = repo.git_dir().join("index");
-    if index.exists() {
-        std::fs::copy(&index, private).map_err(Error::io("copy", &index))?;
-        return Ok(true);
-    }
-    Ok(false)
 }
 
 async fn other_sides(repo: &Repo) -> Result<Vec<Oid>> {

@@ -5,9 +5,10 @@
 use crate::copy::CopiedFile;
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
+use crate::index;
 use crate::oid::Oid;
 use crate::repo::{Head, Repo};
-use crate::runner::split_nul;
+use crate::runner::{Call, split_nul};
 use serde::Serialize;
 use std::path::Path;
 
@@ -144,8 +145,23 @@ pub fn operation(repo: &Repo) -> Option<Operation> {
 
 /// The uncommitted changes of the worktree `repo`, without those of `copied` that are as they were copied.
 pub(crate) async fn changes(repo: &Repo, copied: &[CopiedFile]) -> Result<Vec<Change>> {
+    read_changes(repo, repo.call("read the status"), copied).await
+}
+
+/// The same with changes of files that git was told not to look at.
+pub(crate) async fn all_changes(repo: &Repo, copied: &[CopiedFile]) -> Result<Vec<Change>> {
+    if index::hidden(repo).await?.is_empty() {
+        return changes(repo, copied).await;
+    }
+    let scratch = tempfile::tempdir().map_err(Error::io("make a folder in", std::env::temp_dir()))?;
+    let private = scratch.path().join("index");
+    index::private(repo, &private).await?;
+    read_changes(repo, repo.call("read the status").env("GIT_INDEX_FILE", &private), copied).await
+}
+
+async fn read_changes(repo: &Repo, call: Call, copied: &[CopiedFile]) -> Result<Vec<Change>> {
     let all = ["status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=none"];
-    let output = repo.call("read the status").args(all).run().await?;
+    let output = call.args(all).run().await?;
     let mut changes = split_nul(&output.stdout).iter().filter_map(|record| change(record, repo.root())).collect::<Vec<_>>();
     changes.retain(|change| {
         let copy = copied.iter().find(|file| file.path == change.path);

@@ -10,7 +10,7 @@ use crate::index;
 use crate::oid::Oid;
 use crate::repo::Repo;
 use crate::runner::split_nul;
-use crate::status::{Change, ChangeKind, Operation, changes, operation};
+use crate::status::{Change, ChangeKind, Operation, all_changes, operation};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -100,7 +100,7 @@ fn few(names: &[String]) -> String {
 /// # Errors
 /// Git's.
 pub async fn unsaved(repo: &Repo, known: Known<'_>) -> Result<Unsaved> {
-    let changes = changes(repo, known.copied).await?;
+    let changes = all_changes(repo, known.copied).await?;
     Ok(Unsaved {
         commits: unreached(repo).await?,
         stashes: own_stashes(repo, known.branch).await?,

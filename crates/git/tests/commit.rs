@@ -1,5 +1,7 @@
 //! Committing what an agent left.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod support;
 
 use pretty_assertions::assert_eq;
@@ -253,4 +255,14 @@ async fn an_attempt_that_was_killed_is_taken_up_again() {
     assert_eq!(work.commit().await.unwrap().commit, None);
     assert_eq!(work.status().await, "");
     assert!(!dir.join("taskyard-index-before").exists());
+}
+
+#[tokio::test]
+async fn a_lock_that_an_ended_agent_left_is_taken_away() {
+    let work = work("r").await;
+    write(&work.w, "b.txt", "new");
+    let lock = work.r.join(".git/worktrees/w/index.lock");
+    std::fs::write(&lock, "").unwrap();
+    assert!(work.commit().await.unwrap().commit.is_some());
+    assert!(!lock.exists());
 }

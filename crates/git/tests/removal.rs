@@ -1,5 +1,7 @@
 //! What is unsaved, snapshots, and removing worktrees.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod support;
 
 use pretty_assertions::assert_eq;
@@ -305,4 +307,18 @@ async fn status_counts_ahead_and_behind() {
         assert_eq!((seen.head.branch(), seen.changes.len()), (Some(BRANCH), 0));
     }
     assert!(matches!(status(&tree, Some("nope"), &[]).await, Err(Error::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn changes_hidden_from_git_count_and_are_kept() {
+    let work = work().await;
+    write(&work.w, "b", "b");
+    work.lab.commit(&work.w, "b").await;
+    work.lab.git_in(&work.w, &["update-index", "--assume-unchanged", "a.txt"]).await;
+    work.lab.git_in(&work.w, &["update-index", "--skip-worktree", "b"]).await;
+    write(&work.w, "a.txt", "hidden a");
+    write(&work.w, "b", "hidden b");
+    assert_eq!(work.lab.git_in(&work.w, &["status", "--porcelain"]).await, "");
+    work.refused_then_kept("modified files (a.txt, b)").await;
+    assert_eq!(work.lab.git_in(&work.r, &["show", "refs/taskyard/snapshots/s1:b"]).await, "hidden b");
 }

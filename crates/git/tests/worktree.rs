@@ -1,5 +1,7 @@
 //! Making worktrees, finding them made, and isolation.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 mod support;
 
 use pretty_assertions::assert_eq;
