@@ -46,7 +46,7 @@ pub struct Landed {
 }
 
 /// Lands a commit. Holds the repository's lock while it does, so callers must not hold it. `scratch` is a folder of
-/// ours.
+/// ours. To be driven to its end: a git that is killed while it writes a tree leaves its lock there.
 ///
 /// # Errors
 /// [`Error::Moved`] when the branch is elsewhere; [`Error::Dirty`] naming tree and files, [`Error::InProgress`] when a
@@ -82,7 +82,8 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     let mut followed: Vec<&Checkout> = Vec::new();
     for tree in &trees {
         if let Err(error) = tree.follow(&landing.expected, &landing.commit, &changed).await {
-            return Err(take_back(repo, landing, &full_ref, &followed, &changed, error).await);
+            let stuck = Stuck { tree, error, followed: &followed };
+            return Err(take_back(repo, landing, &full_ref, &changed, stuck).await);
         }
         followed.push(tree);
     }
@@ -110,19 +111,36 @@ async fn move_branch(repo: &Repo, scratch: &Path, landing: &Landing, full_ref: &
     Err(Error::Moved { name: full_ref.into(), expected: landing.expected.clone(), found })
 }
 
-/// Somebody changed a tree between our asking and its turn: the branch goes back, and the trees that had followed.
-async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, followed: &[&Checkout], changed: &[FilePath], error: Error) -> Error {
-    let back = async {
-        let call = repo.call_common("move the target back").args(["update-ref", "-m", "taskyard: taken back"]);
-        call.arg(full_ref).arg(&landing.expected).arg(&landing.commit).run().await?;
-        for tree in followed {
-            tree.follow(&landing.commit, &landing.expected, changed).await?;
+/// A tree that couldn't follow after all, and those that had.
+struct Stuck<'a> {
+    tree: &'a Checkout,
+    error: Error,
+    followed: &'a [&'a Checkout],
+}
+
+/// Somebody changed a tree between our asking and its turn: the trees that had followed go back, and the branch. Where
+/// even that can't be done everything stays moved, for a later call to complete.
+async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, changed: &[FilePath], stuck: Stuck<'_>) -> Error {
+    let mut back = Vec::new();
+    for tree in stuck.followed {
+        if tree.follow(&landing.commit, &landing.expected, changed).await.is_err() {
+            break;
         }
-        Ok::<_, Error>(())
-    };
-    match (back.await, error) {
-        (Err(_), Error::Dirty { tree, files }) => not_refreshed(landing, tree, files),
-        (_, error) => error,
+        back.push(tree);
+    }
+    if back.len() == stuck.followed.len() {
+        let call = repo.call_common("move the target back").args(["update-ref", "-m", "taskyard: taken back"]);
+        if call.arg(full_ref).arg(&landing.expected).arg(&landing.commit).run().await.is_ok() {
+            return stuck.error;
+        }
+    }
+    for tree in back {
+        // What can't follow a second time is completed by the next call, like the tree that was stuck.
+        let _ = tree.follow(&landing.expected, &landing.commit, changed).await;
+    }
+    match stuck.error {
+        Error::Dirty { tree, files } => not_refreshed(landing, tree, files),
+        error => not_refreshed(landing, stuck.tree.path.clone(), vec![error.to_string()]),
     }
 }
 

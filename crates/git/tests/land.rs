@@ -302,3 +302,56 @@ async fn a_repository_switched_to_bare_is_reported_with_its_repair() {
     assert!(matches!(error, Error::BareSwitchedOn { .. }), "{error}");
     assert_eq!(yard.lab.oid(&yard.main, "main").await, made.target_before);
 }
+
+#[tokio::test]
+async fn of_two_that_land_at_once_one_is_told_that_the_target_moved() {
+    let (yard, first) = ready(Strategy::Merge).await;
+    let second = yard.compute(Strategy::Squash).await.unwrap();
+    let (a, b) = tokio::join!(yard.land(&first.target_before, &first.commit), yard.land(&second.target_before, &second.commit));
+    assert!(a.is_ok() != b.is_ok());
+    let lost = a.and(b).unwrap_err();
+    assert!(matches!(lost, Error::Moved { .. }), "{lost}");
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+#[tokio::test]
+async fn trees_that_had_followed_go_back_with_the_branch() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    let second = yard.lab.path("second");
+    yard.lab.git_in(&yard.main, &["worktree", "add", "-q", "--force", second.to_str().unwrap(), "main"]).await;
+    let edit = format!("[ \"$1\" = committed ] && echo mine > '{}/a.txt'\nexit 0", second.display());
+    script(&yard.main.join(".git/hooks/reference-transaction"), &edit);
+    let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+    assert!(matches!(&error, Error::Dirty { tree, .. } if *tree == second), "{error}");
+    assert_eq!(yard.target().await, made.target_before);
+    assert_eq!((yard.status(&yard.main).await, yard.status(&second).await), (String::new(), " M a.txt".into()));
+    assert!(!yard.main.join("b.txt").exists() && yard.main.join("gone.txt").exists());
+}
+
+#[tokio::test]
+async fn a_tree_whose_folder_is_gone_holds_nobody_back() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    let second = yard.lab.path("second");
+    yard.lab.git_in(&yard.main, &["worktree", "add", "-q", "--force", second.to_str().unwrap(), "main"]).await;
+    std::fs::remove_dir_all(&second).unwrap();
+    assert_eq!(yard.land(&made.target_before, &made.commit).await.unwrap().trees, [yard.main.clone()]);
+}
+
+#[tokio::test]
+async fn submodule_pointers_land_without_touching_the_submodule() {
+    let lab = Lab::new();
+    let sub = lab.repo("sub").await;
+    let main = lab.repo("r").await;
+    lab.git_in(&main, &["submodule", "--quiet", "add", sub.to_str().unwrap(), "sub"]).await;
+    lab.commit(&main, "sub").await;
+    let yard = Yard::around(lab, main).await;
+    let before = yard.lab.oid(&yard.main.join("sub"), "HEAD").await;
+    write(&sub, "s.txt", "s\n");
+    let newer = yard.lab.commit(&sub, "newer").await;
+    yard.lab.git_in(&yard.task, &["update-index", "--cacheinfo", &format!("160000,{newer},sub")]).await;
+    yard.lab.git_in(&yard.task, &["commit", "-q", "-m", "pointer"]).await;
+    let made = yard.compute(Strategy::Merge).await.unwrap();
+    yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_eq!(yard.lab.oid(&yard.main.join("sub"), "HEAD").await, before);
+    assert_eq!(yard.status(&yard.main).await, " M sub", "as after a merge by hand: the pointer is newer than the folder");
+}

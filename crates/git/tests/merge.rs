@@ -290,3 +290,65 @@ async fn renames_modes_and_submodule_pointers_merge_as_git_does() {
         assert!(tree.contains("160000 commit") && tree.contains("100755 blob"), "{tree}");
     }
 }
+
+/// A crash while computing: the scratch tree and its registration are still there.
+#[tokio::test]
+async fn what_a_killed_attempt_left_is_replaced() {
+    for strategy in STRATEGIES {
+        let yard = Yard::new().await;
+        yard.work("b.txt", "b\n").await;
+        yard.others("c.txt", "c\n").await;
+        script(&yard.main.join(".git/hooks/commit-msg"), "exit 0");
+        let before = yard.snap().await;
+        let left = yard.scratch.join("m1");
+        yard.lab.git_in(&yard.main, &["worktree", "add", "-q", "--detach", left.to_str().unwrap()]).await;
+        yard.lab.git_in(&left, &["merge", "-q", "--no-commit", "--no-ff", "task"]).await;
+        write(&left, "junk", "x");
+        yard.compute(strategy).await.unwrap();
+        yard.release().await;
+        assert_eq!(yard.snap().await, before, "{strategy:?}");
+    }
+}
+
+#[tokio::test]
+async fn commits_are_signed_where_the_repository_asks() {
+    for hooks in [false, true] {
+        for strategy in STRATEGIES {
+            let yard = Yard::new().await;
+            yard.work("b.txt", "b\n").await;
+            yard.others("c.txt", "c\n").await;
+            if hooks {
+                script(&yard.main.join(".git/hooks/commit-msg"), "exit 0");
+            }
+            script(&yard.lab.path("gpg"), "cat > /dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho signature");
+            yard.lab.config("commit.gpgSign", "true").await;
+            yard.lab.config("gpg.program", yard.lab.path("gpg").to_str().unwrap()).await;
+            let made = yard.compute(strategy).await.unwrap();
+            let raw = yard.lab.git_in(&yard.main, &["cat-file", "commit", made.commit.as_str()]).await;
+            assert!(raw.contains("gpgsig signature"), "{strategy:?} {hooks}: {raw}");
+            let mut request = yard.request(strategy).await;
+            request.author.policy.sign = SignPolicy::Never;
+            let made = compute(&yard.repo, &yard.scratch, &request).await.unwrap();
+            let raw = yard.lab.git_in(&yard.main, &["cat-file", "commit", made.commit.as_str()]).await;
+            assert!(!raw.contains("gpgsig"), "{strategy:?} {hooks}: {raw}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sparse_checkout_loses_nothing() {
+    let yard = Yard::new().await;
+    yard.others("deep/out.txt", "out\n").await;
+    yard.others("top/in.txt", "in\n").await;
+    yard.lab.git_in(&yard.task, &["merge", "-q", "--ff-only", "main"]).await;
+    yard.work("deep/out.txt", "changed\n").await;
+    yard.work("b.txt", "b\n").await;
+    yard.others("top/in.txt", "changed\n").await;
+    yard.lab.git_in(&yard.main, &["sparse-checkout", "set", "top"]).await;
+    script(&yard.main.join(".git/hooks/commit-msg"), "exit 0");
+    for strategy in STRATEGIES {
+        let made = yard.compute(strategy).await.unwrap();
+        assert_eq!(yard.show(&made.commit, "deep/out.txt").await, "changed", "{strategy:?}");
+        assert_eq!(yard.show(&made.commit, "top/in.txt").await, "changed");
+    }
+}
