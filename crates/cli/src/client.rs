@@ -1,0 +1,90 @@
+//! Calls the running server: one operation by name, JSON in, JSON out.
+
+use crate::args::Global;
+use crate::discover;
+use crate::fail::{Result, machine};
+use serde_json::{Value, json};
+use taskyard_domain::Error;
+
+/// A connection to a server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Client {
+    /// The server that `global` names or its data folder tells of.
+    pub fn find(global: &Global) -> Result<Self> {
+        Self::at(discover::find(global)?)
+    }
+
+    /// The server at `url`.
+    pub fn at(url: String) -> Result<Self> {
+        let http = reqwest::Client::builder().no_proxy().build().map_err(|e| machine("setting up HTTP", e))?;
+        Ok(Self { http, url })
+    }
+
+    /// Where the server is.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Runs `operation` and gives its result.
+    ///
+    /// # Errors
+    /// The server's error as it is; `UNAVAILABLE` when it can't be reached.
+    pub async fn call(&self, operation: &str, arguments: Value) -> Result<Value> {
+        let unreachable = |error: reqwest::Error| {
+            Error::unavailable(format!("the server at {} doesn't answer: {error}", self.url)).with_hint("start it with `taskyard serve`")
+        };
+        let mut request = self.http.post(format!("{}/api/internal/call/{operation}", self.url)).json(&without_nulls(arguments));
+        if let Some(token) = std::env::var("TASKYARD_TOKEN").ok().filter(|t| !t.is_empty()) {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let body: Value = response.json().await.map_err(|error| {
+            Error::unavailable(format!("{} answered {status} with no JSON: {error}", self.url)).with_hint("is that a Taskyard server?")
+        })?;
+        match (body.get("result"), body.get("error")) {
+            (Some(result), _) => Ok(result.clone()),
+            (None, Some(error)) => Err(serde_json::from_value(error.clone())
+                .unwrap_or_else(|_| Error::internal(format!("{} answered {status}: {error}", self.url)))),
+            (None, None) => Err(Error::internal(format!("{} answered {status} with neither result nor error", self.url))),
+        }
+    }
+
+    /// Whether the server answers and is ready.
+    pub async fn health(&self) -> Result<Value> {
+        let answer = self.http.get(format!("{}/healthz", self.url)).send().await;
+        let answer = answer.map_err(|e| Error::unavailable(format!("the server at {} doesn't answer: {e}", self.url)))?;
+        answer.json().await.map_err(|e| Error::unavailable(format!("{} is no Taskyard server: {e}", self.url)))
+    }
+
+    /// The UUID of the list that `handle` (UUID or name) names; without one the only list.
+    pub async fn list_id(&self, handle: Option<&str>) -> Result<String> {
+        let answer = self.call("list_task_lists", json!({})).await?;
+        let lists = answer["lists"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&str> = lists.iter().filter_map(|l| l["name"].as_str()).collect();
+        let matching: Vec<&Value> = match handle {
+            Some(handle) => lists.iter().filter(|l| l["id"] == handle || l["name"] == handle).collect(),
+            None => lists.iter().collect(),
+        };
+        match (matching.as_slice(), handle) {
+            ([one], _) => Ok(one["id"].as_str().unwrap_or_default().to_owned()),
+            ([], None) => Err(Error::precondition("there is no list yet").with_hint("make one with `taskyard list add NAME --path REPOSITORY`")),
+            ([], Some(handle)) => Err(Error::not_found("list", handle).with_field("list").with_hint(format!("lists: {}", names.join(", ")))),
+            (_, None) => Err(Error::invalid("list", format!("list: there are several, name one with --list ({})", names.join(", ")))),
+            (_, Some(handle)) => Err(Error::invalid("list", format!("list: several are called {handle}; use a UUID"))),
+        }
+    }
+}
+
+/// Options that weren't given are left out, so that the server's defaults hold.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(map.into_iter().filter(|(_, v)| !v.is_null()).collect()),
+        other => other,
+    }
+}

@@ -1,0 +1,229 @@
+//! `taskyard task …`
+
+use crate::args::{Add, Answer, Diff, List, Merge, Preview, Review, Run, TaskCommand};
+use crate::client::Client;
+use crate::fail::Result;
+use crate::run::{or_stdin, text, watch};
+use crate::show::Show;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use taskyard_domain::Error;
+
+/// Runs the command.
+pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<()> {
+    match command {
+        TaskCommand::Add(add) => self::add(client, show, add).await,
+        TaskCommand::Show(one) => show.task(&client.call("get_task", json!({ "task_id": one.task, "full": true })).await?),
+        TaskCommand::List(list) => self::list(client, show, list).await,
+        TaskCommand::Run(run) => start(client, show, run).await,
+        TaskCommand::Continue(go_on) => {
+            let prompt = or_stdin(go_on.prompt)?;
+            let arguments = json!({ "task_id": go_on.task, "prompt": prompt, "idempotency_key": go_on.idempotency_key });
+            let answer = client.call("continue_task", arguments).await?;
+            show.done(&answer, &format!("{} goes on", text(&answer, "short_id")))
+        }
+        TaskCommand::Cancel(cancel) => {
+            for task in cancel.tasks {
+                let answer = client.call("cancel_task", json!({ "task_id": task })).await?;
+                show.done(&answer, &format!("{} is cancelled", text(&answer, "short_id")))?;
+            }
+            Ok(())
+        }
+        TaskCommand::Answer(answer) => self::answer(client, show, answer).await,
+        TaskCommand::Diff(diff) => self::diff(client, show, diff).await,
+        TaskCommand::Log(log) => {
+            let arguments = json!({ "task_id": log.task, "run_id": log.run, "tail_bytes": log.tail });
+            show.log(&client.call("get_task_log", arguments).await?)
+        }
+        TaskCommand::Wait(wait) => {
+            let answer = watch::wait(client, show, &wait.tasks, wait.timeout.map(Duration::from_secs)).await?;
+            show.json_only(&answer)
+        }
+        TaskCommand::Review(review) => self::review(client, show, review).await,
+        TaskCommand::Merge(merge) => self::merge(client, show, merge).await,
+        TaskCommand::Preview(preview) => self::preview(client, show, preview).await,
+        TaskCommand::Revert(revert) => {
+            let answer = client.call("revert_merge", json!({ "task_id": revert.task, "target_branch": revert.target })).await?;
+            show.done(&answer, &format!("the merge of {} is undone by {}", revert.task, text(&answer, "revert_commit")))
+        }
+        TaskCommand::Reset(one) => {
+            let answer = client.call("reset_failed_task", json!({ "task_id": one.task })).await?;
+            show.done(&answer, &format!("{} is ready again", one.task))
+        }
+        TaskCommand::Delete(one) => {
+            let answer = client.call("delete_task", json!({ "task_id": one.task })).await?;
+            show.done(&answer, &format!("{} is deleted", one.task))
+        }
+        TaskCommand::Runs(one) => {
+            let answer = client.call("list_runs", json!({ "task_id": one.task })).await?;
+            let columns = [("id", "RUN"), ("state", "STATE"), ("outcome", "OUTCOME"), ("agent", "AGENT"), ("started_at", "STARTED"), ("exit_reason", "WHY")];
+            show.rows(&answer, "runs", &columns)
+        }
+    }
+}
+
+async fn add(client: &Client, show: &Show, add: Add) -> Result<()> {
+    let list_id = client.list_id(add.list.as_deref()).await?;
+    let description = add.description.map(or_stdin).transpose()?;
+    let blocked_by = (!add.blocked_by.is_empty()).then_some(add.blocked_by);
+    let arguments = json!({
+        "list_id": list_id, "title": add.title, "description": description, "queue": add.queue, "priority": add.priority,
+        "agent_profile_id": add.profile, "model": add.model, "blocked_by": blocked_by, "manual": add.manual, "due_at": add.due,
+        "idempotency_key": add.idempotency_key,
+    });
+    let answer = client.call("add_task", arguments).await?;
+    show.done(&answer, &format!("{} added: {} ({})", text(&answer, "short_id"), add.title, text(&answer, "status")))
+}
+
+async fn list(client: &Client, show: &Show, list: List) -> Result<()> {
+    let list_id = match &list.list {
+        Some(handle) => Some(client.list_id(Some(handle)).await?),
+        None => None,
+    };
+    let arguments = json!({
+        "list_id": list_id, "status": list.status, "query": list.query, "include_archived": list.archived, "limit": list.limit,
+        "cursor": list.cursor,
+    });
+    let answer = client.call("list_tasks", arguments).await?;
+    show.rows(&answer, "tasks", &[("short_id", "TASK"), ("status", "STATUS"), ("priority", "PRIORITY"), ("title", "TITLE")])
+}
+
+async fn start(client: &Client, show: &Show, run: Run) -> Result<()> {
+    for task in &run.tasks {
+        let (operation, arguments, word) = if run.now {
+            ("run_task_now", json!({ "task_id": task }), "has started")
+        } else {
+            ("update_task_status", json!({ "task_id": task, "status": "queued" }), "is queued")
+        };
+        let answer = client.call(operation, arguments).await?;
+        if !(run.wait && show.json) {
+            show.done(&answer, &format!("{task} {word}"))?;
+        }
+    }
+    if run.wait {
+        let answer = watch::wait(client, show, &run.tasks, None).await?;
+        return show.json_only(&answer);
+    }
+    Ok(())
+}
+
+async fn answer(client: &Client, show: &Show, answer: Answer) -> Result<()> {
+    let open = client.call("list_pending_questions", json!({})).await?;
+    let decides = answer.allow || answer.deny.is_some() || answer.option.is_some();
+    if !decides {
+        return show.questions(&open);
+    }
+    let bundle = match &answer.question {
+        Some(id) => id.clone(),
+        None => only_question(client, &open, answer.task.as_deref()).await?,
+    };
+    let answers = answer.option.map(|option| json!([{ "selected_option": option }]));
+    let arguments = json!({
+        "question_bundle_id": bundle, "answers": answers, "rejected": answer.deny.is_some(), "reject_reason": answer.deny,
+    });
+    let done = client.call("answer_question", arguments).await?;
+    show.done(&done, &format!("{}: the agent goes on", text(&done, "state")))
+}
+
+async fn only_question(client: &Client, open: &Value, task: Option<&str>) -> Result<String> {
+    let task_id = match task {
+        Some(task) => Some(text(&client.call("get_task", json!({ "task_id": task })).await?, "id").to_owned()),
+        None => None,
+    };
+    let all = open["questions"].as_array().cloned().unwrap_or_default();
+    let of_task = |q: &&Value| task_id.as_deref().is_none_or(|id| q["task_id"] == id);
+    let ids: Vec<&str> = all.iter().filter(of_task).filter_map(|q| q["question_bundle_id"].as_str()).collect();
+    match ids.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(Error::precondition("no permission request is open").with_hint("`taskyard task answer` shows all open ones")),
+        _ => Err(Error::invalid("question", format!("question: several requests are open, name one with --question ({})", ids.join(", ")))),
+    }
+}
+
+async fn diff(client: &Client, show: &Show, diff: Diff) -> Result<()> {
+    let mut cursor: Option<String> = None;
+    loop {
+        let arguments = json!({
+            "task_id": diff.task, "path": diff.path, "stat_only": diff.stat, "max_bytes": 1_000_000, "cursor": cursor,
+        });
+        let page = client.call("get_task_diff", arguments).await?;
+        show.diff(&page, diff.stat)?;
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+async fn review(client: &Client, show: &Show, review: Review) -> Result<()> {
+    let (decision, feedback) = match &review.reject {
+        Some(feedback) => ("reject_rerun", Some(or_stdin(feedback.clone())?)),
+        None if review.approve => ("approve", None),
+        None if review.park => ("reject_park", None),
+        None => ("cancel", None),
+    };
+    let arguments = json!({
+        "task_id": review.task, "decision": decision, "feedback": feedback, "target_branch": review.target,
+        "strategy": review.strategy, "expected_head": review.expected_head,
+    });
+    let answer = client.call("review_task", arguments).await?;
+    let merged = answer["merge_commit"].as_str().map(|commit| format!(", merged into {} as {commit}", text(&answer, "target_branch")));
+    show.done(&answer, &format!("{} is {}{}", review.task, text(&answer, "status"), merged.unwrap_or_default()))
+}
+
+async fn merge(client: &Client, show: &Show, merge: Merge) -> Result<()> {
+    let task = json!({ "task_id": merge.task });
+    if merge.abort {
+        return show.done(&client.call("abort_merge", task).await?, &format!("the open merge of {} is given up", merge.task));
+    }
+    let answer = if merge.r#continue {
+        client.call("continue_merge", task).await?
+    } else {
+        let arguments = json!({
+            "task_id": merge.task, "strategy": merge.strategy, "target_branch": merge.target, "message": merge.message,
+            "expected_head": merge.expected_head, "on_conflict": merge.leave_open.then_some("leave_open"),
+        });
+        client.call("merge_task", arguments).await?
+    };
+    if answer["merge_open"] == true {
+        let path = text(&answer, "merge_worktree_path");
+        return show.done(&answer, &format!("conflict: resolve it in {path}, then `taskyard task merge {} --continue`", merge.task));
+    }
+    show.done(&answer, &format!("{} is merged into {} as {}", merge.task, text(&answer, "target_branch"), text(&answer, "merge_commit")))
+}
+
+async fn preview(client: &Client, show: &Show, preview: Preview) -> Result<()> {
+    if let [task] = preview.tasks.as_slice() {
+        let answer = client.call("preview_merge", json!({ "task_id": task, "target_branch": preview.target })).await?;
+        return show.preview(&answer);
+    }
+    let arguments = json!({ "task_ids": preview.tasks, "target_branch": preview.target });
+    let answer = client.call("preview_merge_set", arguments).await?;
+    let names = names(client, &answer).await?;
+    show.preview_set(&answer, &names)
+}
+
+/// Short ids and titles of the tasks whose UUIDs an answer holds.
+pub async fn names(client: &Client, answer: &Value) -> Result<BTreeMap<String, String>> {
+    let mut ids = Vec::new();
+    collect(answer, &mut ids);
+    ids.sort_unstable();
+    ids.dedup();
+    let mut names = BTreeMap::new();
+    for id in ids {
+        if let Ok(task) = client.call("get_task", json!({ "task_id": id })).await {
+            names.insert(id, format!("{} {}", text(&task, "short_id"), text(&task, "title")));
+        }
+    }
+    Ok(names)
+}
+
+fn collect(value: &Value, ids: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text.len() == 36 && text.bytes().filter(|b| *b == b'-').count() == 4 => ids.push(text.clone()),
+        Value::Array(all) => all.iter().for_each(|v| collect(v, ids)),
+        Value::Object(map) => map.iter().filter(|(key, _)| key.as_str() != "run_id").for_each(|(_, v)| collect(v, ids)),
+        _ => {}
+    }
+}

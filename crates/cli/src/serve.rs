@@ -1,0 +1,164 @@
+//! `taskyard serve`: lock, database, engine, listener, until told to stop.
+
+use crate::args::{Global, Serve};
+
+use crate::config::Config;
+use crate::discover::ServerFile;
+use crate::fail::{Result, machine};
+use crate::{listener, logging};
+use std::sync::Arc;
+use std::time::Duration;
+use taskyard_domain::{Clock, Error, Ids};
+use taskyard_engine::{Engine, Options, Paths, SystemClock, SystemIds};
+use taskyard_mcp::transport::Timing;
+use taskyard_mcp::{CallLog, Dispatcher, EngineBackend};
+use taskyard_process::Environment;
+use taskyard_store::{Database, DirLock, Holder, Store, lock_data_dir};
+use taskyard_web::guard::Guard;
+use taskyard_web::{App, Readiness};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// How long open requests may take to finish when the server stops.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs the server until SIGINT or SIGTERM.
+pub async fn run(global: &Global, flags: &Serve) -> Result<()> {
+    let config = Config::load(global, flags)?;
+    logging::init(&config.log)?;
+    taskyard_web::check_bind(config.listen)?;
+    let mut lock = take_folder(&config)?;
+    let listener = listener::bind(config.listen).await?;
+    let address = listener.local_addr().map_err(|e| machine("reading the listener's address", e))?;
+    let url = format!("http://{address}");
+    let (engine, store) = open(&config).await?;
+    let shutdown = CancellationToken::new();
+    let readiness = Readiness::default();
+    let app = app(&config, &engine, readiness.clone(), &shutdown)?;
+    let server = tokio::spawn(taskyard_web::serve(listener, taskyard_web::router(app), shutdown.clone(), STOP_PATIENCE));
+    engine.start(&url).await?;
+    readiness.set();
+    announce(&config, &mut lock, &url)?;
+    tracing::info!(url, data = %config.data_dir.display(), "ready");
+    let stopped = tokio::select! {
+        signal = stop_signal() => signal,
+        ended = server => Err(match ended {
+            Ok(Err(error)) => machine("serving", error),
+            Ok(Ok(())) => Error::internal("the listener ended by itself"),
+            Err(error) => Error::internal(format!("the listener broke off: {error}")),
+        }),
+    };
+    tracing::info!("stopping");
+    ServerFile::remove(&config.data_dir);
+    shutdown.cancel();
+    engine.stop().await;
+    store.close().await;
+    drop(lock);
+    stopped
+}
+
+fn take_folder(config: &Config) -> Result<DirLock> {
+    std::fs::create_dir_all(&config.data_dir).map_err(|e| machine(&format!("making {}", config.data_dir.display()), e))?;
+    let holder = Holder { pid: std::process::id(), url: None, started_at: SystemClock.now() };
+    Ok(lock_data_dir(&config.data_dir, &holder)?)
+}
+
+fn announce(config: &Config, lock: &mut DirLock, url: &str) -> Result<()> {
+    let started_at = SystemClock.now();
+    let pid = std::process::id();
+    lock.describe(&Holder { pid, url: Some(url.into()), started_at })?;
+    ServerFile { url: url.into(), pid, started_at, version: env!("CARGO_PKG_VERSION").into() }.write(&config.data_dir)
+}
+
+async fn open(config: &Config) -> Result<(Engine, Store)> {
+    let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock), Arc::new(SystemIds));
+    let database = match &config.database_url {
+        Some(url) => postgres(url)?,
+        None => Database::Sqlite { path: config.data_dir.join("taskyard.db") },
+    };
+    let options = taskyard_store::Options { database, backup_dir: config.data_dir.join("backups"), clock: clock.clone(), ids: ids.clone() };
+    let store = Store::open(options).await?;
+    let environment = Environment::from_vars(std::env::vars_os());
+    let engine = Engine::new(Options {
+        store: store.clone(),
+        git: taskyard_git::Git::new(environment.without_agents()),
+        environment,
+        paths: Paths::new(&config.data_dir),
+        clock,
+        node: node(&config.data_dir, &*ids)?,
+        ids,
+        patience: 1.0,
+    });
+    Ok((engine, store))
+}
+
+/// Only `postgres://` URLs, and over a network only with TLS or with its absence written out.
+fn postgres(url: &str) -> Result<Database> {
+    let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
+    let Some(rest) = rest else {
+        return Err(Error::invalid("database_url", "database_url: only postgres:// URLs; SQLite needs none"));
+    };
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let local = host.is_empty() || ["localhost", "127.0.0.1", "[::1]"].iter().any(|l| host == *l || host.starts_with(&format!("{l}:")));
+    if !local && !url.contains("sslmode=disable") {
+        return Err(Error::invalid("database_url", "database_url: this build has no TLS, so a database on another machine needs sslmode=disable written out"));
+    }
+    Ok(Database::Postgres { url: url.into() })
+}
+
+/// This server process's name: the data folder's own id, which survives restarts, and one of this start.
+fn node(data_dir: &std::path::Path, ids: &dyn Ids) -> Result<String> {
+    let path = data_dir.join("node-id");
+    let failed = |error| machine(&format!("reading {}", path.display()), error);
+    let family = match std::fs::read_to_string(&path) {
+        Ok(text) if !text.trim().is_empty() => text.trim().to_owned(),
+        Ok(_) => new_family(&path, ids).map_err(failed)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => new_family(&path, ids).map_err(failed)?,
+        Err(error) => return Err(failed(error)),
+    };
+    Ok(format!("{family}:{}", ids.next()))
+}
+
+fn new_family(path: &std::path::Path, ids: &dyn Ids) -> std::io::Result<String> {
+    let family = ids.next().to_string();
+    std::fs::write(path, &family)?;
+    Ok(family)
+}
+
+fn app(config: &Config, engine: &Engine, readiness: Readiness, shutdown: &CancellationToken) -> Result<App> {
+    let backend = Arc::new(EngineBackend::new(engine.clone()));
+    let mut dispatcher = Dispatcher::new(backend.clone());
+    if let Some(path) = &config.mcp_log {
+        let log = CallLog::open(path, Arc::new(SystemClock)).map_err(|e| machine(&format!("opening {}", path.display()), e))?;
+        dispatcher = dispatcher.with_log(log);
+    }
+    let guard = Guard::new(&config.allowed_hosts, &config.allowed_origins)?;
+    Ok(App { dispatcher, sessions: backend, readiness, guard, timing: Timing::default(), shutdown: shutdown.clone() })
+}
+
+async fn stop_signal() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let failed = |error| machine("listening for signals", error);
+    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_database_without_tls_must_be_asked_for() {
+        assert!(postgres("postgres://u@localhost:5432/x").is_ok());
+        assert!(postgres("postgres:///x?host=/tmp").is_ok());
+        assert!(postgres("postgres://u:p@db.example/x").is_err());
+        assert!(postgres("postgres://u:p@db.example/x?sslmode=disable").is_ok());
+        assert!(postgres("mysql://x").is_err());
+    }
+}
