@@ -1,5 +1,7 @@
 //! Diffs: every kind of change with its names, counts and a patch that isn't empty, from a worktree as it is.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "support/merging.rs"]
 mod merging;
 mod support;

@@ -1,5 +1,7 @@
 //! Merging by every strategy: what comes out, what is refused, and that a refusal leaves nothing behind.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "support/merging.rs"]
 mod merging;
 mod support;

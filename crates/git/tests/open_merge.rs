@@ -1,5 +1,7 @@
 //! A conflict left open: nothing of the user's changes, it survives a restart, and it is concluded only when resolved.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "support/merging.rs"]
 mod merging;
 mod support;

@@ -1,5 +1,7 @@
 //! Previews are exact, and looking changes nothing.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "support/merging.rs"]
 mod merging;
 mod support;

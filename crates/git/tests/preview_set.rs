@@ -1,5 +1,7 @@
 //! The truth about a set of branches: order, who is in whose way, overlap, and that looking is cheap and harmless.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "support/merging.rs"]
 mod merging;
 mod support;

@@ -1,5 +1,7 @@
 //! Reverting by every strategy, and merging the same work again afterwards.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "support/merging.rs"]
 mod merging;
 mod support;
