@@ -1,5 +1,6 @@
 //! The engine's shared state and its life: opening, background loops, shutting down.
 
+use crate::commands::list_agents::Detected;
 use crate::session::Sessions;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,7 @@ struct Inner {
     options: Options,
     url: OnceLock<String>,
     sessions: Sessions,
+    detected: Detected,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -104,6 +106,7 @@ impl Engine {
             options,
             url: OnceLock::new(),
             sessions: Sessions::default(),
+            detected: Detected::default(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
@@ -170,6 +173,10 @@ impl Engine {
 
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    pub(crate) fn detected(&self) -> &Detected {
+        &self.0.detected
     }
 
     pub(crate) fn shutdown(&self) -> &CancellationToken {

@@ -1,13 +1,13 @@
 //! `add_task`: a new task in a list, queued at once where asked.
 
-use super::creation::{self, NewTask};
 use super::check;
+use super::creation::{self, NewTask};
 use crate::change::Key;
 use crate::{Caller, Engine, handle};
 use serde::{Deserialize, Serialize};
+use taskyard_domain::Result;
 use taskyard_domain::list::Config;
 use taskyard_domain::task::Task;
-use taskyard_domain::Result;
 use taskyard_store::Tx;
 
 /// A new task.

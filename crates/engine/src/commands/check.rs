@@ -44,9 +44,9 @@ pub(crate) fn priority(text: &str) -> Result<Priority> {
 
 /// A time as RFC 3339 has it.
 pub(crate) fn time(field: &str, text: &str) -> Result<Timestamp> {
-    text.trim().parse().map_err(|_| {
-        Error::invalid(field, format!("{field}: {text:?} isn't a time; RFC 3339 is needed, such as 2030-01-31T09:00:00Z"))
-    })
+    text.trim()
+        .parse()
+        .map_err(|_| Error::invalid(field, format!("{field}: {text:?} isn't a time; RFC 3339 is needed, such as 2030-01-31T09:00:00Z")))
 }
 
 /// A place in an order: any finite number.

@@ -1,7 +1,7 @@
 //! `create_list`: a list for the tasks of one repository, which is added along with it where it is new.
 
-use super::repository::{self, Found};
 use super::check;
+use super::repository::{self, Found};
 use crate::change::Key;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};

@@ -104,7 +104,9 @@ pub(crate) async fn check_runnable(read: &mut Read, levels: &Levels) -> Result<(
         return Err(Error::precondition(format!("{} is a {}; only tasks can be queued", task.short_id, task.kind)));
     }
     if task.archived_at.is_some() {
-        return Err(Error::precondition(format!("{} is archived", task.short_id)).with_hint("restore it in the web app or the command line first"));
+        return Err(
+            Error::precondition(format!("{} is archived", task.short_id)).with_hint("restore it in the web app or the command line first")
+        );
     }
     levels.repository(read).await?;
     levels.profile(read).await?;

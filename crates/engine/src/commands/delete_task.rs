@@ -35,21 +35,20 @@ pub struct DeleteTaskOutput {
     pub reparented: Vec<String>,
     /// Their parent now.
     pub new_parent_id: Option<String>,
-    /// Branches that keep its work.
-    pub kept_branches: Vec<String>,
+    /// Snapshots of what was unsaved in its worktrees, for `restore_snapshot`.
+    pub snapshots: Vec<String>,
 }
 
 /// A task that was set aside to be deleted.
 struct Aside {
     id: TaskId,
     archived_before: Option<Timestamp>,
-    branches: Vec<String>,
     has_worktrees: bool,
 }
 
 impl Engine {
-    /// Deletes a task that doesn't run. Its children go to its parent; its branches stay, and what was unsaved in
-    /// its worktrees is in a snapshot.
+    /// Deletes a task that doesn't run. Its children go to its parent; branches with work of their own stay, and what
+    /// was unsaved in its worktrees is in a snapshot.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` while a run or a merge of it is open, or while other tasks wait for it unfinished;
@@ -83,7 +82,6 @@ async fn set_aside(tx: &mut Tx, caller: &Caller, task_id: &str) -> Result<Aside>
         id: task.id,
         archived_before: task.archived_at,
         has_worktrees: worktrees.iter().any(|worktree| worktree.has_folder || !worktree.is_ready),
-        branches: worktrees.into_iter().map(|worktree| worktree.branch).collect(),
     };
     if aside.has_worktrees && task.archived_at.is_none() {
         task.archived_at = Some(tx.now());
@@ -111,6 +109,7 @@ async fn delete(tx: &mut Tx, caller: &Caller, aside: Aside) -> Result<DeleteTask
         change::task(tx, &mut child, &["parent_id"]).await?;
         reparented.push(child.short_id.to_string());
     }
+    let snapshots = tx.snapshot_list(Some(task.id), None).await?.iter().map(|snapshot| snapshot.id.to_string()).collect();
     tx.task_delete(task.id).await?;
     let data = json!({ "short_id": task.short_id, "title": task.title, "status": task.status, "reparented": reparented });
     tx.event(NewEvent::new(task.workspace_id, Kind::TaskDeleted).task(task.id).data(data.clone()));
@@ -122,7 +121,7 @@ async fn delete(tx: &mut Tx, caller: &Caller, aside: Aside) -> Result<DeleteTask
         title: task.title,
         new_parent_id: task.parent_id.filter(|_| !reparented.is_empty()).map(|id| id.to_string()),
         reparented,
-        kept_branches: aside.branches,
+        snapshots,
     })
 }
 
@@ -135,7 +134,8 @@ async fn check_free(read: &mut Read, task: &Task) -> Result<()> {
             .with_hint("end it with cancel_task first"));
     }
     if read.merge_list(task.id).await?.iter().any(|record| record.state == merge::State::Open) {
-        return Err(Error::precondition(format!("{name} can't be deleted: a merge of it is open")).with_hint("end it with abort_merge or continue_merge first"));
+        return Err(Error::precondition(format!("{name} can't be deleted: a merge of it is open"))
+            .with_hint("end it with abort_merge or continue_merge first"));
     }
     if task.status == Status::Done {
         return Ok(());

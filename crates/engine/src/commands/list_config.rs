@@ -11,8 +11,7 @@ use taskyard_domain::workspace::Workspace;
 use taskyard_domain::{Error, Result};
 use taskyard_store::{Read, Tx};
 
-const KEYS: &[&str] =
-    &["agent_profile_id", "executor_profile_id", "repository_id", "target_branch", "model", "max_turns", "system_prompt"];
+const KEYS: &[&str] = &["agent_profile_id", "executor_profile_id", "repository_id", "target_branch", "model", "max_turns", "system_prompt"];
 
 /// Which list's configuration to read.
 #[derive(Debug, Clone, Serialize, Deserialize)]

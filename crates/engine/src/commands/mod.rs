@@ -1,11 +1,14 @@
 //! The commands that faces call, one per file: an input with the tool's parameters, an output, the rule between.
 
+mod abort_merge;
 mod add_subtask;
 mod add_task;
 mod answer_question;
 mod cancel_task;
-mod check;
+pub(crate) mod check;
+mod cleanup_task_worktree;
 mod config;
+mod continue_merge;
 mod continue_task;
 mod create_list;
 mod creation;
@@ -16,20 +19,30 @@ mod get_app_settings;
 mod get_audit_log;
 mod get_queue_state;
 mod get_task;
+mod get_task_diff;
 mod get_task_log;
 mod get_task_status_values;
+mod get_task_worktree;
+pub(crate) mod list_agents;
 mod list_config;
 mod list_pending_questions;
 mod list_runs;
 mod list_snapshots;
 mod list_task_lists;
 mod list_tasks;
-mod list_workspaces;
+pub(crate) mod list_workspaces;
+mod list_worktrees;
 mod locked;
+mod merge_task;
 mod named;
 mod paging;
+mod preview_merge;
+mod preview_merge_set;
 pub(crate) mod repository;
 mod reset_failed_task;
+mod restore_snapshot;
+mod revert_merge;
+mod review_task;
 mod ring;
 mod run_task_now;
 mod task_config;
@@ -43,10 +56,13 @@ mod words;
 pub mod input {
     //! The inputs of all commands, by the tool's name.
 
+    pub use super::abort_merge::AbortMerge;
     pub use super::add_subtask::AddSubtask;
     pub use super::add_task::AddTask;
     pub use super::answer_question::AnswerQuestion;
     pub use super::cancel_task::CancelTask;
+    pub use super::cleanup_task_worktree::CleanupTaskWorktree;
+    pub use super::continue_merge::ContinueMerge;
     pub use super::continue_task::ContinueTask;
     pub use super::create_list::CreateList;
     pub use super::delete_list::DeleteList;
@@ -56,8 +72,11 @@ pub mod input {
     pub use super::get_audit_log::GetAuditLog;
     pub use super::get_queue_state::GetQueueState;
     pub use super::get_task::GetTask;
+    pub use super::get_task_diff::GetTaskDiff;
     pub use super::get_task_log::GetTaskLog;
     pub use super::get_task_status_values::GetTaskStatusValues;
+    pub use super::get_task_worktree::GetTaskWorktree;
+    pub use super::list_agents::ListAgents;
     pub use super::list_config::{GetListConfig, SetListConfig};
     pub use super::list_pending_questions::ListPendingQuestions;
     pub use super::list_runs::{GetRun, ListRuns};
@@ -65,7 +84,14 @@ pub mod input {
     pub use super::list_task_lists::ListTaskLists;
     pub use super::list_tasks::ListTasks;
     pub use super::list_workspaces::ListWorkspaces;
+    pub use super::list_worktrees::ListWorktrees;
+    pub use super::merge_task::MergeTask;
+    pub use super::preview_merge::PreviewMerge;
+    pub use super::preview_merge_set::PreviewMergeSet;
     pub use super::reset_failed_task::ResetFailedTask;
+    pub use super::restore_snapshot::RestoreSnapshot;
+    pub use super::revert_merge::RevertMerge;
+    pub use super::review_task::ReviewTask;
     pub use super::run_task_now::RunTaskNow;
     pub use super::task_config::{GetTaskConfig, SetTaskConfig};
     pub use super::update_list::UpdateList;
@@ -77,9 +103,12 @@ pub mod input {
 pub mod output {
     //! The outputs of all commands.
 
+    pub use crate::merge::{MergeView, PreviewView};
+    pub use super::abort_merge::AbortMergeOutput;
     pub use super::add_task::AddTaskOutput;
     pub use super::answer_question::QuestionAnswered;
     pub use super::cancel_task::TaskCancelled;
+    pub use super::cleanup_task_worktree::CleanupTaskWorktreeOutput;
     pub use super::config::ConfigView;
     pub use super::create_list::CreateListOutput;
     pub use super::delete_list::DeleteListOutput;
@@ -89,8 +118,11 @@ pub mod output {
     pub use super::get_audit_log::{AuditRow, GetAuditLogOutput};
     pub use super::get_queue_state::{ActiveSlot, GetQueueStateOutput, WaitingTask};
     pub use super::get_task::{GetTaskOutput, QuestionSummary, Related, WorktreeSummary};
+    pub use super::get_task_diff::{DiffFile, GetTaskDiffOutput};
     pub use super::get_task_log::GetTaskLogOutput;
     pub use super::get_task_status_values::{GetTaskStatusValuesOutput, StatusValue};
+    pub use super::get_task_worktree::{GetTaskWorktreeOutput, WorktreeView};
+    pub use super::list_agents::{AgentRow, ListAgentsOutput, ProfileRow};
     pub use super::list_config::ListConfigOutput;
     pub use super::list_pending_questions::{ListPendingQuestionsOutput, QuestionRow};
     pub use super::list_runs::{GetRunOutput, ListRunsOutput};
@@ -98,8 +130,15 @@ pub mod output {
     pub use super::list_task_lists::{ListName, ListRow, ListTaskListsOutput};
     pub use super::list_tasks::ListTasksOutput;
     pub use super::list_workspaces::{ListWorkspacesOutput, WorkspaceRow};
+    pub use super::list_worktrees::{ListWorktreesOutput, WorktreeRow};
+    pub use super::merge_task::MergeTaskOutput;
     pub use super::named::TaskRef;
+    pub use super::preview_merge::PreviewMergeOutput;
+    pub use super::preview_merge_set::{PreviewMergeSetOutput, SetLeftOut, SetOverlap, SetTask};
     pub use super::reset_failed_task::ResetFailedTaskOutput;
+    pub use super::restore_snapshot::RestoreSnapshotOutput;
+    pub use super::revert_merge::RevertMergeOutput;
+    pub use super::review_task::ReviewTaskOutput;
     pub use super::run_task_now::RunStarted;
     pub use super::task_config::TaskConfigOutput;
     pub use super::update_list::UpdateListOutput;

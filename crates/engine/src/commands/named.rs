@@ -1,10 +1,10 @@
 //! Tasks as other answers name them: id, short id, title, status; and why a task waits.
 
-use serde::{Deserialize, Serialize};
 use crate::view::cut;
+use serde::{Deserialize, Serialize};
+use taskyard_domain::Result;
 use taskyard_domain::id::TaskId;
 use taskyard_domain::task::{Status, Task};
-use taskyard_domain::Result;
 use taskyard_store::Read;
 
 /// A task in few words.

@@ -34,7 +34,10 @@ pub(crate) fn decode<T: DeserializeOwned>(text: Option<&str>) -> Result<Option<T
     let json = URL_SAFE_NO_PAD.decode(text.trim()).ok();
     match json.and_then(|json| serde_json::from_slice(&json).ok()) {
         Some(cursor) => Ok(Some(cursor)),
-        None => Err(Error::invalid("cursor", "cursor isn't one that this tool gave out").with_hint("leave cursor out to start at the beginning")),
+        None => {
+            Err(Error::invalid("cursor", "cursor isn't one that this tool gave out")
+                .with_hint("leave cursor out to start at the beginning"))
+        }
     }
 }
 

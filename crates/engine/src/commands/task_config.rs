@@ -1,7 +1,7 @@
 //! `get_task_config` and `set_task_config`: what a task sets for its own runs.
 
-use super::config::{self, Change, ConfigView, Scope};
 use super::check;
+use super::config::{self, Change, ConfigView, Scope};
 use crate::resolve::Levels;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};

@@ -8,8 +8,8 @@ use crate::view::TaskRow;
 use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use taskyard_domain::task::{Task, Word};
 use taskyard_domain::Result;
+use taskyard_domain::task::{Task, Word};
 use taskyard_store::Tx;
 
 const CLEARABLE: &[&str] = &["description", "due_at"];

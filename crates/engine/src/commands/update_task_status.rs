@@ -93,8 +93,11 @@ impl Engine {
 pub(crate) fn read_word(field: &str, text: &str) -> Result<Word> {
     let Err(error) = Word::read(field, text) else { return Word::read(field, text) };
     match Status::read(field, text) {
-        Ok(status) => Err(Error::invalid(field, format!("{field}: {status} comes about by itself; it can be set to ready, queued, cancelled or done"))
-            .with_hint("run_task_now starts a task, review_task decides on its work")),
+        Ok(status) => Err(Error::invalid(
+            field,
+            format!("{field}: {status} comes about by itself; it can be set to ready, queued, cancelled or done"),
+        )
+        .with_hint("run_task_now starts a task, review_task decides on its work")),
         Err(_) => Err(error),
     }
 }

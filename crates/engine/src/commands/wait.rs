@@ -222,7 +222,9 @@ impl Watch {
         }
         let blockers = named::blockers(read, task.id).await?;
         self.blockers.extend(blockers.iter().map(|blocker| blocker.id));
-        let Some((blocker, reason)) = blockers.iter().find_map(|blocker| Some((blocker, named::dead_end(blocker)?))) else { return Ok(false) };
+        let Some((blocker, reason)) = blockers.iter().find_map(|blocker| Some((blocker, named::dead_end(blocker)?))) else {
+            return Ok(false);
+        };
         look.stuck.push(StuckTask { task_id: task.id.to_string(), short_id: task.short_id.to_string(), reason });
         let news = [blocker.id, task.id].iter().any(|id| self.touched.contains(id));
         look.ends |= news || self.fresh.contains(&task.workspace_id);

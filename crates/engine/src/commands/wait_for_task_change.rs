@@ -106,18 +106,18 @@ impl Engine {
         let seconds = seconds.min(u64::try_from(settings.wait_limit).unwrap_or_default());
         let until = Instant::now() + Duration::from_secs(seconds);
         let watch = Watch::new(caller.clone(), input.task_ids, input.cursor.as_deref())?;
-        let (watch, look) = self.look(watch).await?;
+        let (watch, look) = self.look_at_tasks(watch).await?;
         if look.ends || seconds == 0 {
             let timed_out = !look.ends;
             return look.answer(timed_out);
         }
         let slot = Yielded::of(self, caller.run_id()).await?;
-        let answer = self.wait(watch, look, until, cancel).await;
+        let answer = self.wait_for_tasks(watch, look, until, cancel).await;
         slot.take_back().await?;
         answer
     }
 
-    async fn look(&self, mut watch: Watch) -> Result<(Watch, Look)> {
+    async fn look_at_tasks(&self, mut watch: Watch) -> Result<(Watch, Look)> {
         self.store()
             .read(move |read| {
                 Box::pin(async move {
@@ -128,7 +128,13 @@ impl Engine {
             .await
     }
 
-    async fn wait(&self, mut watch: Watch, mut look: Look, until: Instant, cancel: CancellationToken) -> Result<WaitForTaskChangeOutput> {
+    async fn wait_for_tasks(
+        &self,
+        mut watch: Watch,
+        mut look: Look,
+        until: Instant,
+        cancel: CancellationToken,
+    ) -> Result<WaitForTaskChangeOutput> {
         let mut subscriptions: Vec<Subscription> =
             watch.positions().map(|(workspace, after)| self.store().subscribe(workspace, after)).collect();
         loop {
@@ -137,7 +143,7 @@ impl Engine {
                     if !watch.concerns(&event?) {
                         continue;
                     }
-                    (watch, look) = self.look(watch).await?;
+                    (watch, look) = self.look_at_tasks(watch).await?;
                     if look.ends {
                         return look.answer(false);
                     }

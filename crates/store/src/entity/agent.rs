@@ -33,6 +33,22 @@ impl Tx {
         self.update(agent).await
     }
 
+    /// Deletes an agent.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` when it is gone; `FAILED_PRECONDITION` while profiles, sessions or runs name it.
+    pub async fn agent_delete(&mut self, id: AgentId) -> Result<()> {
+        self.delete::<Agent>(id).await
+    }
+
+    /// Deletes a profile.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` when it is gone; `FAILED_PRECONDITION` while sessions or runs name it.
+    pub async fn profile_delete(&mut self, id: ProfileId) -> Result<()> {
+        self.delete::<Profile>(id).await
+    }
+
     /// The agent, locked until the end of the transaction.
     pub async fn agent_lock(&mut self, id: AgentId) -> Result<Option<Agent>> {
         self.lock(id).await

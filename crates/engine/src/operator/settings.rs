@@ -1,0 +1,120 @@
+//! Settings of the server, and the queue's pause, which is one of them.
+
+use crate::{Caller, Engine, change};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use taskyard_domain::event::{Kind, NewEvent};
+use taskyard_domain::settings::Settings;
+use taskyard_domain::{Error, Result};
+use taskyard_store::Tx;
+
+/// Settings to change.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SettingsUpdate {
+    /// New values by name; the others stay.
+    pub settings: Map<String, Value>,
+}
+
+/// No arguments.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct QueuePause {}
+
+/// No arguments.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct QueueResume {}
+
+/// The settings as they are now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SettingsOutput {
+    /// Whether anything changed.
+    pub updated: bool,
+    /// All settings.
+    pub settings: Settings,
+}
+
+impl Engine {
+    /// Changes settings: all that are named, or none.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` naming a setting that doesn't exist, has the wrong type or is out of range; `FORBIDDEN`
+    /// for a run.
+    pub async fn settings_update(&self, caller: &Caller, input: SettingsUpdate) -> Result<SettingsOutput> {
+        caller.require_person("change settings")?;
+        self.change_settings(caller, input.settings).await
+    }
+
+    /// Lets the queue start nothing new. Runs that are open go on.
+    ///
+    /// # Errors
+    /// `FORBIDDEN` for a run.
+    pub async fn queue_pause(&self, caller: &Caller, _input: QueuePause) -> Result<SettingsOutput> {
+        caller.require_person("pause the queue")?;
+        self.change_settings(caller, Map::from_iter([("paused".to_owned(), json!(true))])).await
+    }
+
+    /// Lets the queue start work again.
+    ///
+    /// # Errors
+    /// `FORBIDDEN` for a run.
+    pub async fn queue_resume(&self, caller: &Caller, _input: QueueResume) -> Result<SettingsOutput> {
+        caller.require_person("resume the queue")?;
+        self.change_settings(caller, Map::from_iter([("paused".to_owned(), json!(false))])).await
+    }
+
+    async fn change_settings(&self, caller: &Caller, values: Map<String, Value>) -> Result<SettingsOutput> {
+        let caller = caller.clone();
+        self.store().write(move |tx| Box::pin(async move { update(tx, &caller, values).await })).await
+    }
+}
+
+async fn update(tx: &mut Tx, caller: &Caller, values: Map<String, Value>) -> Result<SettingsOutput> {
+    let before = tx.settings_fetch().await?;
+    let names: Vec<String> = values.keys().cloned().collect();
+    let settings = merged(&before, values)?;
+    settings.check()?;
+    if !settings.worktree_root.is_empty() && !Path::new(&settings.worktree_root).is_absolute() {
+        return Err(Error::invalid("worktree_root", "worktree_root needs an absolute path, or an empty text for the data folder"));
+    }
+    let updated = settings != before;
+    if updated {
+        tx.settings_store(&settings).await?;
+        for workspace in tx.workspace_list().await? {
+            let data = json!({ "settings": names });
+            tx.event(NewEvent::new(workspace.id, Kind::SettingsChanged).data(data.clone()));
+            change::audit(tx, caller, workspace.id, "settings.updated", ("settings", "server"), data).await?;
+        }
+    }
+    Ok(SettingsOutput { updated, settings })
+}
+
+/// `before` with the new values, each checked for itself so that an error names it.
+fn merged(before: &Settings, values: Map<String, Value>) -> Result<Settings> {
+    let unreadable = |error: serde_json::Error| Error::internal(format!("the settings can't be read: {error}"));
+    let mut all = serde_json::to_value(before).map_err(unreadable)?;
+    for (name, value) in values {
+        let known: Vec<String> = all.as_object().map(|all| all.keys().cloned().collect()).unwrap_or_default();
+        let Some(place) = all.get_mut(&name) else {
+            return Err(Error::invalid(&name, format!("there is no setting {name}; there are {}", known.join(", "))));
+        };
+        *place = value;
+        if let Err(error) = serde_json::from_value::<Settings>(all.clone()) {
+            return Err(Error::invalid(&name, format!("{name}: {error}")));
+        }
+    }
+    serde_json::from_value(all).map_err(unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_settings_of_the_right_type_are_taken() {
+        let set = |name: &str, value: Value| merged(&Settings::default(), Map::from_iter([(name.to_owned(), value)]));
+        assert_eq!(set("configured_slots", json!(7)).unwrap().configured_slots, 7);
+        assert_eq!(set("configured_slots", json!("many")).unwrap_err().field.as_deref(), Some("configured_slots"));
+        let error = set("slots", json!(7)).unwrap_err();
+        assert!(error.message.contains("configured_slots"), "{error}");
+    }
+}

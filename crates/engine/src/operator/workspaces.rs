@@ -1,0 +1,151 @@
+//! Workspaces: the first one, further ones, their names.
+
+use crate::commands::check;
+use crate::{Caller, Engine, change, handle};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use taskyard_domain::event::{Kind, NewEvent};
+use taskyard_domain::id::WorkspaceId;
+use taskyard_domain::name::task_prefix;
+use taskyard_domain::workspace::Workspace;
+use taskyard_domain::{Error, Result};
+use taskyard_store::Tx;
+
+/// Slug and prefix of the first workspace.
+const FIRST: (&str, &str) = ("default", "TY");
+/// Longest slug, bytes.
+const SLUG: usize = 40;
+
+/// A new workspace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkspaceAdd {
+    /// Its slug: a-z, 0-9 and dashes.
+    pub slug: String,
+    /// What people call it; the slug without it.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+/// A workspace's new name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkspaceRename {
+    /// Slug or UUID.
+    pub workspace: String,
+    /// What people call it.
+    pub name: String,
+}
+
+/// A workspace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkspaceOutput {
+    /// Whether it was made by this call.
+    pub created: bool,
+    /// UUID.
+    pub workspace_id: String,
+    /// Its slug.
+    pub slug: String,
+    /// What people call it.
+    pub name: String,
+    /// What its tasks' short ids begin with.
+    pub task_prefix: String,
+}
+
+impl WorkspaceOutput {
+    fn of(workspace: &Workspace, created: bool) -> Self {
+        Self {
+            created,
+            workspace_id: workspace.id.to_string(),
+            slug: workspace.slug.clone(),
+            name: workspace.name.clone(),
+            task_prefix: workspace.task_prefix.clone(),
+        }
+    }
+}
+
+impl Engine {
+    /// Makes the first workspace where there is none. Changes nothing else.
+    pub(crate) async fn ensure_first_workspace(&self) -> Result<()> {
+        self.store()
+            .write(|tx| {
+                Box::pin(async move {
+                    if tx.workspace_list().await?.is_empty() {
+                        let (slug, prefix) = FIRST;
+                        insert(tx, &Caller::system(), slug, "Default", prefix.into()).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    /// Makes a workspace. Its task prefix is made from the slug and never changes.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a bad slug or name; `CONFLICT` for a slug that is taken; `FORBIDDEN` for a run.
+    pub async fn workspace_add(&self, caller: &Caller, input: WorkspaceAdd) -> Result<WorkspaceOutput> {
+        caller.require_person("add a workspace")?;
+        check_slug(&input.slug)?;
+        let name = check::title("name", input.name.as_deref().unwrap_or(&input.slug))?;
+        let caller = caller.clone();
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    if tx.workspace_by_slug(&input.slug).await?.is_some() {
+                        return Err(Error::conflict(format!("slug: there is a workspace {} already", input.slug)).with_field("slug"));
+                    }
+                    let taken: Vec<String> = tx.workspace_list().await?.into_iter().map(|w| w.task_prefix).collect();
+                    let workspace = insert(tx, &caller, &input.slug, &name, task_prefix(&input.slug, &taken)).await?;
+                    Ok(WorkspaceOutput::of(&workspace, true))
+                })
+            })
+            .await
+    }
+
+    /// Changes what people call a workspace; slug and prefix stay.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `INVALID_ARGUMENT` for an empty or over-long name; `FORBIDDEN` for a run.
+    pub async fn workspace_rename(&self, caller: &Caller, input: WorkspaceRename) -> Result<WorkspaceOutput> {
+        caller.require_person("rename a workspace")?;
+        let caller = caller.clone();
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    let mut workspace = handle::workspace(tx, &caller, "workspace", Some(&input.workspace)).await?;
+                    workspace.name = check::title("name", &input.name)?;
+                    tx.workspace_update(&workspace).await?;
+                    let data = json!({ "name": workspace.name });
+                    change::audit(tx, &caller, workspace.id, "workspace.renamed", ("workspace", workspace.id), data).await?;
+                    Ok(WorkspaceOutput::of(&workspace, false))
+                })
+            })
+            .await
+    }
+}
+
+async fn insert(tx: &mut Tx, caller: &Caller, slug: &str, name: &str, task_prefix: String) -> Result<Workspace> {
+    let workspace = Workspace {
+        id: WorkspaceId::new(tx.ids()),
+        slug: slug.into(),
+        name: name.into(),
+        task_prefix,
+        prompt: String::new(),
+        default_profile_id: None,
+        created_at: tx.now(),
+    };
+    tx.workspace_insert(&workspace).await?;
+    let data = json!({ "slug": workspace.slug, "task_prefix": workspace.task_prefix });
+    tx.event(NewEvent::new(workspace.id, Kind::WorkspaceCreated).data(data.clone()));
+    change::audit(tx, caller, workspace.id, "workspace.created", ("workspace", workspace.id), data).await?;
+    Ok(workspace)
+}
+
+fn check_slug(slug: &str) -> Result<()> {
+    let plain = slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let fits = (1..=SLUG).contains(&slug.len()) && !slug.starts_with('-') && !slug.ends_with('-');
+    // A UUID would name two workspaces at once.
+    if plain && fits && slug.parse::<WorkspaceId>().is_err() {
+        return Ok(());
+    }
+    Err(Error::invalid("slug", format!("slug: {slug:?} can't be a slug; it takes 1 to {SLUG} of a-z, 0-9 and dashes inside")))
+}
