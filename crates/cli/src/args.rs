@@ -5,8 +5,8 @@ mod task;
 mod work;
 
 pub use agent::{AgentAdd, AgentCommand};
-pub use task::{Add, Answer, Cancel, Continue, Diff, List, Log, Merge, Preview, Review, Revert, Run, Show, TaskCommand, Wait};
-pub use work::{ListCommand, ListSet, QueueCommand, RepositoryCommand, RepositorySet, SettingsCommand, SnapshotCommand, WorktreeCommand};
+pub use task::{Add, Answer, Diff, List, Merge, Preview, Review, Run, TaskCommand};
+pub use work::{ListCommand, QueueCommand, RepositoryCommand, SettingsCommand, SnapshotCommand, WorktreeCommand};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;

@@ -19,10 +19,10 @@ pub async fn run(global: &Global, show: &Show) -> Result<()> {
     let mut checks = vec![git(&env).await, folder(global)];
     checks.push(server(global).await);
     let agents = taskyard_agents::detect::detect(&env).await;
-    for agent in agents.iter().filter(|agent| agent.installed) {
+    for agent in agents.iter().filter(|agent| agent.installed()) {
         checks.push(Check::good(agent.name, agent.version.clone().unwrap_or_else(|| "installed, version unknown".into())));
     }
-    if !agents.iter().any(|agent| agent.installed) {
+    if !agents.iter().any(|agent| agent.installed()) {
         checks.push(Check::warn("agents", "no known agent is on PATH", "install Claude Code, Codex or another, or use any command with `taskyard agent add NAME --driver exec -- COMMAND`"));
     }
     let bad = checks.iter().any(|check| check.level == "missing");

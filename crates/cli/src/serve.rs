@@ -16,7 +16,6 @@ use taskyard_process::Environment;
 use taskyard_store::{Database, DirLock, Holder, Store, lock_data_dir};
 use taskyard_web::guard::Guard;
 use taskyard_web::{App, Readiness};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// How long open requests may take to finish when the server stops.
