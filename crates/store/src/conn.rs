@@ -8,7 +8,7 @@ use crate::value::{Row, Value};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
-use sqlx::{AssertSqlSafe, Postgres, Sqlite, SqliteConnection, Transaction};
+use sqlx::{AssertSqlSafe, Database, Pool, Postgres, Sqlite, SqliteConnection, Transaction};
 
 pub(crate) enum Link {
     /// The one writer's connection; its savepoints are the writer's business.
@@ -78,6 +78,21 @@ impl Conn {
         let error = Error::database(format!("the database refused {:?}", words.join(" ")), source);
         self.broken = Some(error.to_string());
         error
+    }
+}
+
+/// Begins a transaction in a task of its own: a caller that goes away in the middle of `BEGIN` would otherwise
+/// leave a connection in the pool that is inside a transaction nobody knows of (sqlx counts it only afterwards).
+/// Here an unwanted transaction is finished like any other that is dropped.
+pub(crate) async fn begin<D>(pool: &Pool<D>, sql: &'static str) -> Result<Transaction<'static, D>, Error>
+where
+    D: Database,
+{
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin_with(sql).await }).await;
+    match begun.unwrap_or(Err(sqlx::Error::WorkerCrashed)) {
+        Err(sqlx::Error::PoolClosed) => Err(Error::Closed),
+        other => other.map_err(|e| Error::database("beginning a transaction", e)),
     }
 }
 

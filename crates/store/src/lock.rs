@@ -70,3 +70,53 @@ pub fn lock_data_dir(dir: &Path, holder: &Holder) -> Result<DirLock, Error> {
         Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(pid: u32) -> Holder {
+        Holder { pid, url: None, started_at: Timestamp::UNIX_EPOCH }
+    }
+
+    #[test]
+    fn the_second_one_learns_who_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let mut lock = lock_data_dir(&data, &holder(17)).unwrap();
+        let text = lock_data_dir(&data, &holder(18)).unwrap_err().to_string();
+        assert!(text.contains("process 17") && text.contains(&*data.to_string_lossy()), "{text}");
+        lock.describe(&Holder { url: Some("http://127.0.0.1:4517".into()), ..holder(17) }).unwrap();
+        let error = lock_data_dir(&data, &holder(18)).unwrap_err();
+        assert!(error.to_string().contains("http://127.0.0.1:4517"), "{error}");
+        assert_eq!(taskyard_domain::Error::from(error).class, taskyard_domain::Class::Unavailable);
+        drop(lock);
+        lock_data_dir(&data, &holder(18)).unwrap();
+    }
+
+    #[test]
+    fn a_nameless_holder_holds_it_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join(LOCK_FILE)).unwrap();
+        file.lock().unwrap();
+        let error = lock_data_dir(dir.path(), &holder(1)).unwrap_err();
+        assert!(matches!(error, Error::Locked { holder: None, .. }), "{error}");
+    }
+
+    #[test]
+    fn one_of_many_who_race_gets_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|pid| {
+                    scope.spawn({
+                        let dir = dir.path();
+                        move || lock_data_dir(dir, &holder(pid))
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(locks.iter().filter(|lock| lock.is_ok()).count(), 1);
+    }
+}

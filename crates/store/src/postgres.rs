@@ -1,7 +1,7 @@
 //! PostgreSQL: the pool, transactions, migrations under an advisory lock, and the listener that turns other
 //! nodes' commits into wake-ups here.
 
-use crate::conn::{Conn, Link};
+use crate::conn::{Conn, Link, begin};
 use crate::error::Error;
 use crate::migrate::{Dialect, Migration, VERSION_FETCH, VERSION_INSERT, VERSION_TABLE, pending};
 use crate::tx::{CHANNEL, Env, Read, Tx, Woken};
@@ -128,13 +128,6 @@ impl Drop for Server {
         if let Some(task) = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
-    }
-}
-
-async fn begin(pool: &PgPool, sql: &'static str) -> Result<Transaction<'static, Postgres>, Error> {
-    match pool.begin_with(sql).await {
-        Err(sqlx::Error::PoolClosed) => Err(Error::Closed),
-        other => other.map_err(|e| Error::database("beginning a transaction", e)),
     }
 }
 

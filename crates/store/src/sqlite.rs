@@ -3,6 +3,7 @@
 //! Before an existing file is migrated it is copied, byte for byte; if the migration fails, the copy is put
 //! back. The caller holds the data folder's lock all the while.
 
+use crate::conn::begin;
 use crate::error::Error;
 use crate::migrate::{Dialect, Migration, VERSION_FETCH, VERSION_INSERT, VERSION_TABLE, pending};
 use jiff::Timestamp;
@@ -61,10 +62,7 @@ pub(crate) async fn open_readers(path: &Path) -> Result<Readers, Error> {
 impl Readers {
     /// A snapshot.
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Sqlite>, Error> {
-        match self.pool.begin_with("BEGIN DEFERRED").await {
-            Err(sqlx::Error::PoolClosed) => Err(Error::Closed),
-            other => other.map_err(|e| Error::database("beginning to read", e)),
-        }
+        begin(&self.pool, "BEGIN DEFERRED").await
     }
 
     pub(crate) async fn close(&self) {
@@ -230,4 +228,41 @@ async fn apply(
         Some(step) => failed(step, e.to_string()),
         None => Error::database(doing("migrating", path), e),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn pragma(conn: &mut SqliteConnection, name: &str) -> String {
+        let row = sqlx::query(AssertSqlSafe(format!("PRAGMA {name}"))).fetch_one(conn).await.unwrap();
+        row.try_get_unchecked::<String, _>(0).unwrap()
+    }
+
+    #[tokio::test]
+    async fn connections_are_set_as_promised() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.db");
+        create(&path).unwrap();
+        let mut writer = open_writer(&path).await.unwrap();
+        for (name, value) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1"), ("busy_timeout", "5000")] {
+            assert_eq!(pragma(&mut writer, name).await, value, "{name}");
+        }
+        let readers = open_readers(&path).await.unwrap();
+        let mut reader = readers.begin().await.unwrap();
+        for (name, value) in [("journal_mode", "wal"), ("query_only", "1"), ("busy_timeout", "5000")] {
+            assert_eq!(pragma(&mut reader, name).await, value, "{name}");
+        }
+        assert!(sqlx::query("CREATE TABLE t (x)").execute(&mut *reader).await.is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_reads_the_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/x.db");
+        create(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
 }

@@ -65,25 +65,27 @@ impl Store {
     /// [`Error::Newer`] for a database of a newer Taskyard, [`Error::Migration`] when a migration fails (the
     /// database is as before, and the error names the backup), [`Error::Database`] when it can't be reached.
     pub async fn open(options: Options) -> Result<Store, Error> {
-        Self::open_with(options, migrate::ALL).await
+        Self::open_with(options, &[]).await
     }
 
-    /// [`Store::open`] with other migrations than the embedded ones, so that tests can make one fail.
+    /// [`Store::open`] with further migrations after the embedded ones, so that tests can play a newer Taskyard
+    /// and one whose migration fails.
     ///
     /// # Errors
     /// As [`Store::open`].
     #[doc(hidden)]
-    pub async fn open_with(options: Options, migrations: &[Migration]) -> Result<Store, Error> {
+    pub async fn open_with(options: Options, further: &[Migration]) -> Result<Store, Error> {
+        let migrations = [migrate::ALL, further].concat();
         let env = Env { clock: options.clock, ids: options.ids };
         let wakes = Arc::new(Wakes::default());
         let backend = match options.database {
             Database::Sqlite { path } => {
-                sqlite::migrate(&path, &options.backup_dir, migrations, env.now()).await?;
+                sqlite::migrate(&path, &options.backup_dir, &migrations, env.now()).await?;
                 let conn = sqlite::open_writer(&path).await?;
                 let readers = sqlite::open_readers(&path).await?;
                 Backend::Sqlite { writer: Writer::start(conn, path, env.clone(), Arc::clone(&wakes)), readers }
             }
-            Database::Postgres { url } => Backend::Postgres(postgres::open(&url, migrations, env.now(), Arc::clone(&wakes)).await?),
+            Database::Postgres { url } => Backend::Postgres(postgres::open(&url, &migrations, env.now(), Arc::clone(&wakes)).await?),
         };
         Ok(Self { inner: Arc::new(Inner { backend, env, wakes }) })
     }
