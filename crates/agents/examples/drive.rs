@@ -1,7 +1,7 @@
 //! Drives one agent by hand and prints what its driver reports, for trying out real agents.
 //!
 //! `drive '{"driver":"claude","command":["claude"],"cwd":"/tmp/wt"}' STEP..` with the steps
-//! `prompt TEXT`, `steer TEXT`, `cancel`, `after SECONDS steer TEXT`, `after SECONDS cancel`, `after SECONDS kill`, `allow`, `deny`,
+//! `prompt TEXT`, `steer TEXT`, `cancel`, `after SECONDS steer TEXT`, `after SECONDS cancel`, `after SECONDS close`, `after SECONDS kill`, `allow`, `deny`,
 //! `ready` and `turn` (wait for the handshake, a turn's end).
 #![expect(clippy::print_stdout, clippy::unwrap_used, clippy::panic, reason = "a tool for maintainers, not shipped")]
 
@@ -81,6 +81,7 @@ fn later(handle: &taskyard_agents::Handle, rest: &str) {
                 return;
             }
             "steer" => Command::Steer(words[2].clone()),
+            "close" => Command::Close { grace: Duration::from_secs(3) },
             _ => Command::CancelTurn,
         };
         println!(">>> {command:?}");

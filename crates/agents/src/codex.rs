@@ -29,7 +29,11 @@ const APPROVALS: &[&str] = &["untrusted", "on-request", "never"];
 ///
 /// # Errors
 /// [`StartError`]: no command, it can't be started, a log can't be opened.
-pub fn start(launch: Launch) -> Result<Handle, StartError> {
+pub fn start(mut launch: Launch) -> Result<Handle, StartError> {
+    if launch.env.get("NO_COLOR").is_none() {
+        // What it says on standard error is shown to people as text.
+        launch.env.set("NO_COLOR", "1");
+    }
     let named = launch.command.iter().any(|word| word == "app-server");
     let arguments: Vec<String> = if named { Vec::new() } else { vec!["app-server".to_owned()] };
     let started = process::start(&launch, &arguments)?;

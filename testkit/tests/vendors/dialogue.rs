@@ -127,6 +127,11 @@ async fn the_token_is_in_no_argument_and_leaves_nothing_behind(#[values(Claude, 
     let argv = std::fs::read_to_string(format!("/proc/{}/cmdline", agent.handle.pid)).unwrap();
     assert!(!argv.contains("secret"), "{argv}");
     agent.until_end().await;
+    let told = agent.items.iter().find_map(|item| if let Item::Text { text, .. } = item { Some(text.clone()) } else { None });
+    let told: serde_json::Value = serde_json::from_str(&told.unwrap()).unwrap();
+    assert_eq!(told["cwd"].as_str(), yard.path("wt").to_str());
+    let (name, value) = if driver == Claude { ("MCP_TOOL_TIMEOUT", "90000") } else { ("NO_COLOR", "1") };
+    assert_eq!(told["env"][name], value);
     agent.close();
     agent.until_exit().await;
     let left: Vec<_> = std::fs::read_dir(yard.path("logs")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
