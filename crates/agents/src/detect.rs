@@ -68,8 +68,9 @@ impl Found {
 
 /// Looks for all known agents on the `PATH` of `env`; one entry for each, in the order of [`KNOWN`].
 pub async fn detect(env: &Environment) -> Vec<Found> {
-    let look = |known: &'static Known| look_for(known, env);
-    futures::stream::iter(KNOWN).map(look).buffered(AT_ONCE).collect().await
+    // Futures first: with a closure inside the stream the compiler can't prove the whole `Send`.
+    let looks: Vec<_> = KNOWN.iter().map(|known| look_for(known, env)).collect();
+    futures::stream::iter(looks).buffered(AT_ONCE).collect().await
 }
 
 async fn look_for(known: &'static Known, env: &Environment) -> Found {

@@ -99,7 +99,6 @@ fn field(kind: Kind) -> Value {
         Kind::Object => json!({ "type": "object" }),
         Kind::Strings => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Objects => json!({ "type": "array", "items": { "type": "object" } }),
-        Kind::Nullable => json!({}),
     }
 }
 
@@ -121,7 +120,6 @@ fn fits(kind: Kind, value: &Value) -> bool {
         Kind::Object => value.is_object(),
         Kind::Strings => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
         Kind::Objects => value.as_array().is_some_and(|items| items.iter().all(Value::is_object)),
-        Kind::Nullable => true,
     }
 }
 

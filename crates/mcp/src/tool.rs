@@ -187,7 +187,8 @@ impl Param {
     }
 }
 
-/// The type of a top-level field of an answer.
+/// The type of a top-level field of an answer. Fields that may be null have none here and stay undescribed:
+/// a schema without type lists can't say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Text.
@@ -204,8 +205,6 @@ pub enum Kind {
     Strings,
     /// A list of JSON objects.
     Objects,
-    /// A value that may be null: schemas without type lists can't say more.
-    Nullable,
 }
 
 /// A top-level field of an answer.

@@ -1,6 +1,6 @@
 //! Parameters and answer fields that several tools share, worded once.
 
-use crate::tool::{Kind, Output, Param, Preset, Type};
+use crate::tool::{Param, Preset, Type};
 use taskyard_domain::merge::Strategy;
 use taskyard_domain::task::Priority;
 
@@ -30,6 +30,3 @@ pub(super) const STRATEGY: Param =
 pub(super) const fn limit(preset: i64) -> Param {
     P::int("limit", 1, 200, "Page size").or(Preset::Int(preset))
 }
-
-/// The cursor of the next page; null on the last.
-pub(super) const NEXT: Output = ("next_cursor", Kind::Nullable);

@@ -22,7 +22,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "get_task_worktree",
         "Path, branch, state and unsaved work of a task's worktree.",
         &[TASK_ID, WORKTREE_ID],
-        &[("found", K::Boolean), ("worktree", K::Nullable)],
+        &[("found", K::Boolean)],
     ),
     Tool::read(
         "get_task_diff",
@@ -35,32 +35,39 @@ pub(super) static TOOLS: &[Tool] = &[
             P::int("max_bytes", 1, 262_144, "Most bytes of patches").or(Preset::Int(10_000)),
             CURSOR,
         ],
-        &[("files", K::Objects), ("truncated", K::Boolean), NEXT],
+        &[("files", K::Objects), ("truncated", K::Boolean)],
     ),
     Tool::write(
         "merge_task",
         "Merge a task's branch into its target. A conflict is an error that lists the files; nothing changes.",
         &[TASK_ID, WORKTREE_ID, TARGET, STRATEGY, P::text("message", "Commit message"), HEAD, CONFLICT],
-        &[("merged", K::Boolean), ("merge_open", K::Boolean), ("task_id", K::String)],
+        &[("merged", K::Boolean), ("merge_open", K::Boolean), ("task_id", K::String), ("status", K::String), ("files", K::Strings)],
     ),
     Tool::write(
         "continue_merge",
         "Finish a merge left open, after resolving its files.",
         &[TASK_ID, WORKTREE_ID],
-        &[("merged", K::Boolean), ("task_id", K::String)],
+        &[("merged", K::Boolean), ("merge_open", K::Boolean), ("task_id", K::String), ("status", K::String), ("files", K::Strings)],
     ),
     Tool::write(
         "abort_merge",
         "Give up a merge left open; the target was never moved.",
         &[TASK_ID, WORKTREE_ID],
-        &[("aborted", K::Boolean), ("task_id", K::String)],
+        &[("aborted", K::Boolean), ("was_open", K::Boolean), ("task_id", K::String), ("status", K::String)],
     )
     .idempotent(),
     Tool::read(
         "preview_merge",
         "Whether a task would merge cleanly; changes nothing.",
         &[TASK_ID, WORKTREE_ID, TARGET],
-        &[("result", K::String), ("conflict_files", K::Strings), ("changed_file_count", K::Integer), ("behind", K::Integer)],
+        &[
+            ("result", K::String),
+            ("conflict_files", K::Strings),
+            ("changed_file_count", K::Integer),
+            ("behind", K::Integer),
+            ("target", K::String),
+            ("nothing_to_merge", K::Boolean),
+        ],
     ),
     Tool::read(
         "preview_merge_set",
@@ -72,19 +79,19 @@ pub(super) static TOOLS: &[Tool] = &[
         "revert_merge",
         "Undo a task's merge with one new commit; the task waits for review again.",
         &[TASK_ID, WORKTREE_ID, TARGET],
-        &[("reverted", K::Boolean), ("task_id", K::String)],
+        &[("reverted", K::Boolean), ("task_id", K::String), ("status", K::String), ("revert", K::Object)],
     ),
     Tool::read(
         "list_worktrees",
         "All worktrees with task, state, size and unsaved work.",
         &[WORKSPACE_ID, P::text("repository_id", "Only this repository"), P::text("state", "active, merged, kept or discarded")],
-        &[("worktrees", K::Objects)],
+        &[("worktrees", K::Objects), ("total", K::Integer), ("has_more", K::Boolean)],
     ),
     Tool::write(
         "cleanup_task_worktree",
         "Remove a task's worktree folder. Unsaved work refuses it, or is snapshotted first with discard_changes.",
         &[TASK_ID, WORKTREE_ID, P::flag("discard_changes", false, "Snapshot unsaved work, then remove")],
-        &[("removed", K::Boolean), ("task_id", K::String), ("snapshot_id", K::Nullable)],
+        &[("removed", K::Boolean), ("task_id", K::String), ("worktree_id", K::String), ("branch_deleted", K::Boolean)],
     )
     .idempotent()
     .destructive(),

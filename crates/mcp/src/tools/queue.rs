@@ -12,7 +12,14 @@ pub(super) static TOOLS: &[Tool] = &[
             P::int("timeout_seconds", 0, 3_600, "Longest wait").or(Preset::Int(50)),
             P::text("cursor", "From the last answer").blank(),
         ],
-        &[("changed", K::Objects), ("not_found", K::Strings), ("settled", K::Boolean), ("timed_out", K::Boolean), ("cursor", K::String)],
+        &[
+            ("changed", K::Objects),
+            ("not_found", K::Strings),
+            ("settled", K::Boolean),
+            ("timed_out", K::Boolean),
+            ("cursor", K::String),
+            ("stuck", K::Objects),
+        ],
     ),
     Tool::read(
         "get_queue_state",
@@ -21,8 +28,10 @@ pub(super) static TOOLS: &[Tool] = &[
         &[
             ("configured_slots", K::Integer),
             ("effective_slots", K::Integer),
+            ("reasons", K::Strings),
             ("active_slots", K::Objects),
             ("waiting_task_ids", K::Strings),
+            ("waiting", K::Objects),
         ],
     ),
 ];

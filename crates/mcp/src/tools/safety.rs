@@ -14,7 +14,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "restore_snapshot",
         "Bring a snapshot back in a folder of its own.",
         &[P::text("snapshot_id", "From list_snapshots").required()],
-        &[("restored", K::Boolean), ("snapshot_id", K::String), ("path", K::String)],
+        &[("restored", K::Boolean), ("snapshot_id", K::String), ("path", K::String), ("branch", K::String), ("commit", K::String)],
     ),
     Tool::read(
         "get_audit_log",
@@ -26,6 +26,6 @@ pub(super) static TOOLS: &[Tool] = &[
             limit(50),
             CURSOR,
         ],
-        &[("entries", K::Objects), ("has_more", K::Boolean), NEXT],
+        &[("entries", K::Objects), ("has_more", K::Boolean)],
     ),
 ];

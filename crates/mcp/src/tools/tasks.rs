@@ -35,7 +35,7 @@ pub(super) static TOOLS: &[Tool] = &[
             limit(50),
             CURSOR,
         ],
-        &[("tasks", K::Objects), ("has_more", K::Boolean), NEXT],
+        &[("tasks", K::Objects), ("has_more", K::Boolean)],
     ),
     Tool::read(
         "get_task",
@@ -48,8 +48,6 @@ pub(super) static TOOLS: &[Tool] = &[
             ("status", K::String),
             ("description", K::String),
             ("description_truncated", K::Boolean),
-            ("worktree", K::Nullable),
-            ("latest_run", K::Nullable),
             ("open_questions", K::Objects),
         ],
     ),
@@ -114,20 +112,20 @@ pub(super) static TOOLS: &[Tool] = &[
         "review_task",
         "Decide on a task in waiting_for_review. approve merges its work.",
         &[TASK_ID, DECISION, P::text("feedback", "What to change; for reject_rerun"), TARGET, STRATEGY, HEAD],
-        &[("reviewed", K::Boolean), ("task_id", K::String), ("decision", K::String), ("status", K::String), ("merge", K::Nullable)],
+        &[("reviewed", K::Boolean), ("decision", K::String), ("task_id", K::String), ("status", K::String), ("merged", K::Boolean)],
     ),
     Tool::write(
         "run_task_now",
         "Start a task at once in the one extra slot, ahead of the queue.",
         &[TASK_ID],
-        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::String), ("session_id", K::Nullable), ("status", K::String)],
+        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::String), ("status", K::String)],
     )
     .idempotent(),
     Tool::write(
         "continue_task",
         "Send a new prompt to a task's last session and start it at once.",
         &[TASK_ID, P::text("prompt", "What to do next").required(), KEY],
-        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::String), ("session_id", K::Nullable), ("status", K::String)],
+        &[("started", K::Boolean), ("task_id", K::String), ("run_id", K::String), ("status", K::String)],
     ),
     Tool::write(
         "cancel_task",

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use rmcp::transport::streamable_http_server::session::{SessionState, SessionStore as SdkStore, SessionStoreError};
+use serde_json::Value;
 use std::sync::Arc;
 use taskyard_domain::Result;
 
@@ -12,12 +13,12 @@ pub trait SessionStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the table can't be read.
-    async fn load(&self, id: &str) -> Result<Option<String>>;
-    /// Stores `state` (JSON) for `id`.
+    async fn load(&self, id: &str) -> Result<Option<Value>>;
+    /// Stores `state` for `id`.
     ///
     /// # Errors
     /// When the table can't be written.
-    async fn store(&self, id: &str, state: &str) -> Result<()>;
+    async fn store(&self, id: &str, state: Value) -> Result<()>;
     /// Forgets `id`.
     ///
     /// # Errors
@@ -31,8 +32,8 @@ pub(super) struct Adapter(pub Arc<dyn SessionStore>);
 #[async_trait]
 impl SdkStore for Adapter {
     async fn load(&self, id: &str) -> std::result::Result<Option<SessionState>, SessionStoreError> {
-        let Some(text) = self.0.load(id).await? else { return Ok(None) };
-        match serde_json::from_str(&text) {
+        let Some(state) = self.0.load(id).await? else { return Ok(None) };
+        match serde_json::from_value(state) {
             Ok(state) => Ok(Some(state)),
             Err(error) => {
                 // To the client it is as unknown: it starts anew.
@@ -43,7 +44,7 @@ impl SdkStore for Adapter {
     }
 
     async fn store(&self, id: &str, state: &SessionState) -> std::result::Result<(), SessionStoreError> {
-        Ok(self.0.store(id, &serde_json::to_string(state)?).await?)
+        Ok(self.0.store(id, serde_json::to_value(state)?).await?)
     }
 
     async fn delete(&self, id: &str) -> std::result::Result<(), SessionStoreError> {

@@ -82,15 +82,15 @@ impl Backend for Script {
 
 /// A session table in memory.
 #[derive(Default)]
-pub struct Table(Mutex<HashMap<String, String>>);
+pub struct Table(Mutex<HashMap<String, Value>>);
 
 #[async_trait]
 impl SessionStore for Table {
-    async fn load(&self, id: &str) -> Result<Option<String>> {
+    async fn load(&self, id: &str) -> Result<Option<Value>> {
         Ok(self.0.lock().unwrap().get(id).cloned())
     }
-    async fn store(&self, id: &str, state: &str) -> Result<()> {
-        self.0.lock().unwrap().insert(id.to_owned(), state.to_owned());
+    async fn store(&self, id: &str, state: Value) -> Result<()> {
+        self.0.lock().unwrap().insert(id.to_owned(), state);
         Ok(())
     }
     async fn delete(&self, id: &str) -> Result<()> {
