@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// Runs what is due once; returns when the next retry is due.
-    async fn run_due_effects(&self) -> Result<Option<jiff::Timestamp>> {
+    pub(crate) async fn run_due_effects(&self) -> Result<Option<jiff::Timestamp>> {
         loop {
             let now = self.now();
             let due = self.store().read(move |tx| Box::pin(async move { tx.outbox_due(now, 64).await })).await?;

@@ -1,10 +1,10 @@
 //! `continue_merge`: finishes a merge whose conflict a person has resolved.
 
-use super::merge_task::{MergeTaskOutput, landed};
-use crate::merge::MergeView;
+use super::merge_task::{MergeTaskOutput, landed, opened};
+use crate::merge::{MergeView, Outcome};
 use crate::{Caller, Engine};
 use serde::{Deserialize, Serialize};
-use taskyard_domain::Result;
+use taskyard_domain::{Error, Result};
 
 /// Which open merge.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub struct ContinueMerge {
 }
 
 impl Engine {
-    /// Concludes and lands an open merge.
+    /// Concludes and lands an open merge. A rebase may stop again, with other files in conflict.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` without an open merge, or while files are unmerged or hold markers; `CONFLICT` when the
@@ -25,7 +25,10 @@ impl Engine {
     pub async fn continue_merge(&self, caller: &Caller, input: ContinueMerge) -> Result<MergeTaskOutput> {
         caller.require_person("merge")?;
         let place = self.place(caller, &input.task_id, input.worktree_id.as_deref()).await?;
-        let done = self.continue_open(caller, place.worktree.id).await?;
-        Ok(landed(&done.task, MergeView::from(&done)))
+        match self.continue_open(caller, place.worktree.id).await? {
+            Outcome::Landed(done) => Ok(landed(&done.task, MergeView::from(&*done))),
+            Outcome::Open { record, files } => Ok(opened(place.task(), *record, files)),
+            Outcome::Nothing => Err(Error::internal("an open merge came to nothing")),
+        }
     }
 }

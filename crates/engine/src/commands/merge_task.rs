@@ -5,7 +5,7 @@ use crate::{Caller, Engine};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::alias::{Vocabulary, fold};
-use taskyard_domain::merge::Strategy;
+use taskyard_domain::merge::{MergeRecord, Strategy};
 use taskyard_domain::task::Task;
 use taskyard_domain::{Error, Result};
 
@@ -89,20 +89,12 @@ impl Engine {
         let place = self.place(caller, &input.task_id, input.worktree_id.as_deref()).await?;
         match self.merge_worktree(caller, place.worktree.id, wish).await? {
             Outcome::Landed(done) => Ok(landed(&done.task, MergeView::from(&*done))),
-            Outcome::Open { record, files } => Ok(MergeTaskOutput {
-                merged: false,
-                merge_open: true,
-                task_id: record.task_id.to_string(),
-                short_id: place.task().short_id.to_string(),
-                status: place.task().status.to_string(),
-                merge: None,
-                merge_worktree_path: record.merge_worktree_path,
-                files,
-                target: Some(record.target),
-            }),
-            Outcome::Nothing => Err(Error::precondition(format!("there is nothing to merge: the target has everything of {}", place.task().short_id))
-                .with_details(json!({ "nothing_changed": true }))
-                .with_hint("review_task(approve) makes it done without a merge")),
+            Outcome::Open { record, files } => Ok(opened(place.task(), *record, files)),
+            Outcome::Nothing => {
+                Err(Error::precondition(format!("there is nothing to merge: the target has everything of {}", place.task().short_id))
+                    .with_details(json!({ "nothing_changed": true }))
+                    .with_hint("review_task(approve) makes it done without a merge"))
+            }
         }
     }
 }
@@ -119,6 +111,21 @@ pub(super) fn landed(task: &Task, merge: MergeView) -> MergeTaskOutput {
         merge_worktree_path: None,
         files: Vec::new(),
         target: None,
+    }
+}
+
+/// The answer for a conflict that is open.
+pub(super) fn opened(task: &Task, record: MergeRecord, files: Vec<String>) -> MergeTaskOutput {
+    MergeTaskOutput {
+        merged: false,
+        merge_open: true,
+        task_id: task.id.to_string(),
+        short_id: task.short_id.to_string(),
+        status: task.status.to_string(),
+        merge: None,
+        merge_worktree_path: record.merge_worktree_path,
+        files,
+        target: Some(record.target),
     }
 }
 

@@ -158,8 +158,11 @@ impl Engine {
                     check_reviewable(tx, &task).await?;
                     let children = tx.task_children(task.id).await?;
                     if !children.is_empty() {
-                        return Err(Error::precondition(format!("{} has children, and approving them as one unit isn't available yet", task.short_id))
-                            .with_hint("approve the children one by one; move or delete them to approve the parent alone"));
+                        return Err(Error::precondition(format!(
+                            "{} has children, and approving them as one unit isn't available yet",
+                            task.short_id
+                        ))
+                        .with_hint("approve the children one by one; move or delete them to approve the parent alone"));
                     }
                     change::status(tx, &mut task, Fact::Approved, Context::default()).await?;
                     Effect::ReleaseTask { task_id: task.id }.push(tx).await?;
@@ -190,7 +193,8 @@ impl Engine {
                         task.not_before = None;
                     }
                     change::status(tx, &mut task, fact, Context::default()).await?;
-                    let metadata = json!({ "decision": decision, "feedback_bytes": feedback.as_ref().map(String::len), "status": task.status });
+                    let metadata =
+                        json!({ "decision": decision, "feedback_bytes": feedback.as_ref().map(String::len), "status": task.status });
                     change::audit(tx, &caller, task.workspace_id, "task.reviewed", ("task", task.id), metadata).await?;
                     let manual = task.manual && task.status == Status::Queued;
                     let note = manual.then(|| "the task is manual, so the queue won't start it: use run_task_now".into());
@@ -208,7 +212,9 @@ fn feedback(decision: Decision, text: Option<String>) -> Result<Option<String>> 
         return Err(Error::invalid("feedback", "feedback is needed for reject_rerun: it is what the agent goes on with"));
     }
     match &text {
-        Some(long) if long.len() > FEEDBACK => Err(Error::invalid("feedback", format!("feedback is {} bytes long; at most {FEEDBACK} fit", long.len()))),
+        Some(long) if long.len() > FEEDBACK => {
+            Err(Error::invalid("feedback", format!("feedback is {} bytes long; at most {FEEDBACK} fit", long.len())))
+        }
         _ => Ok(text),
     }
 }
@@ -216,7 +222,10 @@ fn feedback(decision: Decision, text: Option<String>) -> Result<Option<String>> 
 /// Refuses a task that doesn't wait for review, or whose merge is begun and not ended.
 async fn check_reviewable(tx: &mut Tx, task: &Task) -> Result<()> {
     if task.status != Status::WaitingForReview {
-        return Err(Error::precondition(format!("{} is {}; only a task in waiting_for_review can be reviewed", task.short_id, task.status)));
+        return Err(Error::precondition(format!(
+            "{} is {}; only a task in waiting_for_review can be reviewed",
+            task.short_id, task.status
+        )));
     }
     let busy = tx.merge_list(task.id).await?.into_iter().find(|r| matches!(r.state, State::Prepared | State::Computed | State::Open));
     let Some(busy) = busy else { return Ok(()) };

@@ -16,6 +16,7 @@ mod recording;
 mod slot;
 
 pub(crate) use ending::Ending;
+pub(crate) use launch::marker;
 pub(crate) use opening::Opening;
 
 use crate::Engine;

@@ -1,0 +1,328 @@
+//! `get_task_diff`: what a task changed, file by file, in pages that every client can take.
+
+use super::paging;
+use crate::merge::{Bench, Place};
+use crate::{Caller, Engine, fold};
+use serde::{Deserialize, Serialize};
+use taskyard_domain::merge::{Kind, MergeRecord, State as MergeState};
+use taskyard_domain::worktree::State;
+use taskyard_domain::{Error, Result};
+use taskyard_git::diff::{Diff, End, FileChange, Start};
+use taskyard_git::{Oid, history};
+
+/// `max_bytes` by default, and the most it can be.
+const DEFAULT: i64 = 10_000;
+const MOST: i64 = 262_144;
+/// What an answer holds besides its files, bytes.
+const ENVELOPE: usize = 900;
+/// Most files of one page.
+const FILES: usize = 500;
+
+/// Which changes, and how much of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetTaskDiff {
+    /// UUID or short id.
+    pub task_id: String,
+    /// One of the task's worktrees; its current one by default.
+    #[serde(default)]
+    pub worktree_id: Option<String>,
+    /// Only this file, or the files of this folder.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Whether patches are left out.
+    #[serde(default)]
+    pub stat_only: bool,
+    /// About how large the answer may be.
+    #[serde(default = "default_bytes")]
+    pub max_bytes: i64,
+    /// Where to go on.
+    #[serde(default)]
+    pub cursor: Option<String>,
+}
+
+fn default_bytes() -> i64 {
+    DEFAULT
+}
+
+/// A file that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiffFile {
+    /// Its name; of a deleted file, the one it had.
+    pub path: String,
+    /// The other name of a rename or copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_path: Option<String>,
+    /// `added`, `modified`, `deleted`, `renamed`, `copied`, `mode_changed` or `type_changed`.
+    pub status: String,
+    /// Lines added; null for binary files.
+    pub additions: Option<u64>,
+    /// Lines deleted; null for binary files.
+    pub deletions: Option<u64>,
+    /// Whether git treats it as binary.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub binary: bool,
+    /// Mode before, where it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_mode: Option<String>,
+    /// Mode after, where it changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_mode: Option<String>,
+    /// Whether it is, or was, a symbolic link.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub symlink: bool,
+    /// Whether it is, or was, a submodule.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub submodule: bool,
+    /// Bytes.
+    pub size: Option<u64>,
+    /// Its patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<String>,
+    /// Whether the patch was cut: ask for this file alone with a larger `max_bytes`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub patch_truncated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// A page of a task's changes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct GetTaskDiffOutput {
+    /// UUID.
+    pub task_id: String,
+    /// `TY-42`.
+    pub short_id: String,
+    /// The worktree.
+    pub worktree_id: String,
+    /// Its state.
+    pub worktree_state: String,
+    /// The branch it goes to.
+    pub target: Option<String>,
+    /// The commit the diff starts from.
+    pub base_commit: String,
+    /// The branch's commit: what `expected_head` can insist on.
+    pub tip_commit: String,
+    /// Commits that the branch has and the target hasn't.
+    pub ahead: usize,
+    /// Commits that the target has and the branch hasn't; they are not part of the diff.
+    pub behind: usize,
+    /// Whether it includes changes that aren't committed.
+    pub uncommitted: bool,
+    /// How many files differ in all, after `path`.
+    pub total_files: usize,
+    /// Lines added in all.
+    pub total_additions: u64,
+    /// Lines deleted in all.
+    pub total_deletions: u64,
+    /// The files of this page, by name.
+    pub files: Vec<DiffFile>,
+    /// Whether a patch was cut or there are more files.
+    pub truncated: bool,
+    /// For the next page.
+    pub next_cursor: Option<String>,
+}
+
+/// A diff with what it is compared to.
+struct Taken {
+    diff: Diff,
+    target: Option<String>,
+    ahead: usize,
+    behind: usize,
+}
+
+impl Engine {
+    /// A page of a task's changes from the merge base, uncommitted ones of a worktree included.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` without a worktree; `INVALID_ARGUMENT` for a cursor of a state that has passed;
+    /// `FAILED_PRECONDITION` when branch or repository are missing.
+    pub async fn get_task_diff(&self, caller: &Caller, input: GetTaskDiff) -> Result<GetTaskDiffOutput> {
+        if !(1..=MOST).contains(&input.max_bytes) {
+            return Err(Error::invalid("max_bytes", format!("max_bytes is {}; it can be 1 to {MOST}", input.max_bytes)));
+        }
+        let place = self.place(caller, &input.task_id, input.worktree_id.as_deref()).await?;
+        let bench = self.bench(&place.repository).await?;
+        let taken = take(&bench, &place).await?;
+        let mut files = taken.diff.files().await.map_err(fold::git)?;
+        if let Some(path) = input.path.as_deref() {
+            files.retain(|file| is_below(file, path));
+        }
+        let from = start(&input, &taken.diff)?;
+        let budget = usize::try_from(input.max_bytes).unwrap_or_default().saturating_sub(ENVELOPE).max(300);
+        let page = page(&taken.diff, &files, from, budget, input.stat_only).await?;
+        let next = from + page.len();
+        let more = next < files.len();
+        let sum = |count: fn(&FileChange) -> Option<u64>| files.iter().filter_map(count).sum();
+        Ok(GetTaskDiffOutput {
+            task_id: place.task().id.to_string(),
+            short_id: place.task().short_id.to_string(),
+            worktree_id: place.worktree.id.to_string(),
+            worktree_state: place.worktree.state.to_string(),
+            target: taken.target,
+            base_commit: taken.diff.base.to_string(),
+            tip_commit: taken.diff.tip.to_string(),
+            ahead: taken.ahead,
+            behind: taken.behind,
+            uncommitted: taken.diff.uncommitted,
+            total_files: files.len(),
+            total_additions: sum(|file| file.additions),
+            total_deletions: sum(|file| file.deletions),
+            truncated: more || page.iter().any(|file| file.patch_truncated),
+            files: page,
+            next_cursor: if more { Some(paging::encode(&(next, taken.diff.tip.as_str()))?) } else { None },
+        })
+    }
+}
+
+/// Where a page starts.
+fn start(input: &GetTaskDiff, diff: &Diff) -> Result<usize> {
+    let Some((from, tip)) = paging::decode::<(usize, String)>(input.cursor.as_deref())? else { return Ok(0) };
+    if tip == diff.tip.as_str() {
+        return Ok(from);
+    }
+    Err(Error::invalid("cursor", "cursor is of an earlier state: the branch has moved since").with_hint("leave cursor out to start again"))
+}
+
+/// Takes the diff: of the worktree as it is, or of the commits where the folder is gone or the work is merged.
+async fn take(bench: &Bench, place: &Place) -> Result<Taken> {
+    let last = place.records.iter().rev().find(|r| r.worktree_id == place.worktree.id && r.kind == Kind::Merge && was_landed(r));
+    let copied = crate::facts::copied(&place.worktree);
+    let is_open = matches!(place.worktree.state, State::Active | State::Kept);
+    let tree = if is_open { place.tree(bench).await? } else { None };
+    let tip = match last.filter(|_| place.worktree.state == State::Merged) {
+        Some(merged) => recorded(&merged.tip)?,
+        None => place.tip(bench).await?,
+    };
+    let target = place.target(bench, None).await.ok();
+    let start = match (last.and_then(|r| r.merge_base.as_deref()), &target) {
+        // Merged work is in the target: only the record knows where it started.
+        (Some(base), _) => Start::Commit(recorded(base)?),
+        (None, Some(target)) => Start::MergeBase(target.tip.clone()),
+        (None, None) => Start::MergeBase(recorded(&place.worktree.base_commit)?),
+    };
+    let (repo, end) = match &tree {
+        Some(tree) => (tree, End::Worktree { copied: &copied }),
+        None => (&bench.repo, End::Commit(tip)),
+    };
+    let diff = Diff::take(repo, &bench.scratch, &start, &end).await.map_err(fold::git)?;
+    let (ahead, behind) = match &target {
+        Some(target) => history::ahead_behind(&bench.repo, &diff.tip, &target.tip).await.map_err(fold::git)?,
+        None => (diff.ahead, diff.behind),
+    };
+    Ok(Taken { diff, target: target.map(|target| target.branch), ahead, behind })
+}
+
+fn was_landed(record: &MergeRecord) -> bool {
+    matches!(record.state, MergeState::Landed | MergeState::Reverted)
+}
+
+fn recorded(text: &str) -> Result<Oid> {
+    Oid::parse(text).ok_or_else(|| Error::internal(format!("a record holds {text:?}, which is no commit id")))
+}
+
+/// Whether a file, by either of its names, is `path` or inside it.
+fn is_below(file: &FileChange, path: &str) -> bool {
+    let path = path.trim_end_matches('/');
+    let fits = |name: String| name == path || name.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+    path.is_empty() || path == "." || fits(file.path.to_string()) || file.old_path.as_ref().is_some_and(|old| fits(old.to_string()))
+}
+
+/// The files from number `from` on that fit into `budget` bytes; at least one where there is one.
+async fn page(diff: &Diff, files: &[FileChange], from: usize, budget: usize, stat_only: bool) -> Result<Vec<DiffFile>> {
+    let mut page = Vec::new();
+    let mut used = 0;
+    for file in files.iter().skip(from).take(FILES) {
+        let mut row = shown(file);
+        if !stat_only {
+            let patch = diff.patch(file, budget).await.map_err(fold::git)?;
+            row.patch_truncated = patch.truncated;
+            row.patch = Some(patch.text);
+        }
+        if used + paging::size(&row) > budget {
+            if !page.is_empty() {
+                break;
+            }
+            shrink(&mut row, budget);
+        }
+        used += paging::size(&row) + 1;
+        page.push(row);
+    }
+    Ok(page)
+}
+
+/// Cuts the patch after a whole line, so that the row fits.
+fn shrink(row: &mut DiffFile, budget: usize) {
+    while let Some(patch) = row.patch.take() {
+        let size = paging::size(&*row) + paging::size(&patch);
+        if size <= budget || patch.is_empty() {
+            row.patch = Some(patch);
+            return;
+        }
+        let keep = (patch.len() * budget / size).min(patch.len() - 1) * 9 / 10;
+        let text = crate::view::cut(&patch, keep);
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        row.patch = Some(whole.to_owned());
+        row.patch_truncated = true;
+    }
+}
+
+fn shown(file: &FileChange) -> DiffFile {
+    let changed = file.old_mode != file.new_mode;
+    let status = serde_json::to_value(file.status).ok().and_then(|v| v.as_str().map(str::to_owned));
+    DiffFile {
+        path: file.path.to_string(),
+        old_path: file.old_path.as_ref().map(ToString::to_string),
+        status: status.unwrap_or_default(),
+        additions: file.additions,
+        deletions: file.deletions,
+        binary: file.binary,
+        old_mode: file.old_mode.clone().filter(|_| changed),
+        new_mode: file.new_mode.clone().filter(|_| changed),
+        symlink: file.symlink,
+        submodule: file.submodule,
+        size: file.size,
+        patch: None,
+        patch_truncated: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(patch: &str) -> DiffFile {
+        DiffFile {
+            path: "a".into(),
+            old_path: None,
+            status: "modified".into(),
+            additions: Some(1),
+            deletions: None,
+            binary: false,
+            old_mode: None,
+            new_mode: None,
+            symlink: false,
+            submodule: false,
+            size: None,
+            patch: Some(patch.into()),
+            patch_truncated: false,
+        }
+    }
+
+    #[test]
+    fn a_patch_is_cut_after_a_line_until_its_row_fits() {
+        let mut long = row(&"+\"quoted\"\n".repeat(500));
+        shrink(&mut long, 1000);
+        let patch = long.patch.clone().unwrap();
+        assert!(paging::size(&long) <= 1000 && long.patch_truncated);
+        assert!(patch.ends_with('\n') && patch.len() > 300, "{}", patch.len());
+        let mut short = row("+a\n");
+        shrink(&mut short, 1000);
+        assert_eq!(short, row("+a\n"));
+        let mut one_line = row(&"x".repeat(5000));
+        shrink(&mut one_line, 1000);
+        assert_eq!(one_line.patch.as_deref(), Some(""));
+    }
+}

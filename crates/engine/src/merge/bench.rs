@@ -1,0 +1,75 @@
+//! Where a merge is worked on: the open repository with private space for trees and objects in progress.
+
+use crate::{Engine, fold};
+use std::path::{Path, PathBuf};
+use taskyard_domain::id::RepositoryId;
+use taskyard_domain::repository::Repository;
+use taskyard_domain::{Error, Result};
+use taskyard_git::{Oid, Repo};
+
+/// A repository that is open for merging.
+#[derive(Debug, Clone)]
+pub(crate) struct Bench {
+    /// Its row.
+    pub repository: Repository,
+    /// The user's checkout or bare repository.
+    pub repo: Repo,
+    /// A folder of ours.
+    pub scratch: PathBuf,
+}
+
+/// Held while a merge of one repository is under way in this process.
+pub(crate) struct Turn {
+    _lock: taskyard_git::runner::RepoLock,
+}
+
+impl Engine {
+    /// Opens `repository`.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` when it has no local path, isn't there, or was switched to bare by accident.
+    pub(crate) async fn bench(&self, repository: &Repository) -> Result<Bench> {
+        let name = &repository.name;
+        let Some(path) = repository.local_path.as_deref() else {
+            return Err(Error::precondition(format!("the repository {name} has no local path yet")).with_field("repository_id"));
+        };
+        let missing = |error| {
+            let mut error = fold::git(error);
+            error.message = format!("the repository {name} can't be used: {}", error.message);
+            error
+        };
+        let repo = Repo::open(self.git(), Path::new(path)).await.map_err(missing)?;
+        repo.check_not_switched_bare().map_err(missing)?;
+        let scratch = self.scratch(repository.id);
+        Ok(Bench { repository: repository.clone(), repo, scratch })
+    }
+
+    /// The folder for merges of one repository.
+    pub(super) fn scratch(&self, repository: RepositoryId) -> PathBuf {
+        self.paths().scratch().join(repository.to_string())
+    }
+}
+
+impl Bench {
+    /// Waits for this repository's turn to merge.
+    pub(crate) async fn turn(&self) -> Turn {
+        // Not git's own lock on the repository: the steps of a merge take that one for moments.
+        let key = self.repo.common_dir().join("taskyard-merges");
+        Turn { _lock: self.repo.git().lock(&key).await }
+    }
+
+    /// The tip of a local branch.
+    pub(super) async fn branch_tip(&self, branch: &str) -> Result<Option<Oid>> {
+        self.repo.tip(&format!("refs/heads/{branch}")).await.map_err(fold::git)
+    }
+
+    /// The names of the local branches, for answers.
+    pub(super) async fn branches(&self) -> Result<Vec<String>> {
+        self.repo.branch_names().await.map_err(fold::git)
+    }
+}
+
+/// Reads a commit id that a record holds.
+pub(super) fn oid(text: &str) -> Result<Oid> {
+    Oid::parse(text).ok_or_else(|| Error::internal(format!("a record holds {text:?}, which is no commit id")))
+}

@@ -1,0 +1,206 @@
+//! Removing a worktree's folder: refused while anything in it is unsaved, or snapshotted first.
+
+use super::begin::in_the_way;
+use super::{Bench, Place};
+use crate::{Caller, Engine, change, fold};
+use serde_json::json;
+use std::path::Path;
+use taskyard_domain::event::{Kind as EventKind, NewEvent};
+use taskyard_domain::id::{SnapshotId, TaskId, WorktreeId};
+use taskyard_domain::merge::{self, Snapshot};
+use taskyard_domain::worktree::{State, Worktree};
+use taskyard_domain::{Error, Result};
+use taskyard_git::refs::Deleted;
+use taskyard_git::removal::{self, Removal};
+use taskyard_git::unsaved::{Known, unsaved};
+use taskyard_git::{history, refs, snapshot};
+use taskyard_store::{Tx, WorktreeFilter};
+
+/// What happens to work that would be lost.
+#[derive(Debug, Clone)]
+pub(crate) enum Loss {
+    /// The removal is refused.
+    Refuse,
+    /// A snapshot is taken first, for this reason.
+    Snapshot(String),
+}
+
+/// A worktree that was put away.
+#[derive(Debug, Clone)]
+pub(crate) struct Aside {
+    /// Its row now.
+    pub worktree: Worktree,
+    /// The snapshot of what was unsaved.
+    pub snapshot: Option<Snapshot>,
+    /// Whether its branch went too, because another ref has everything of it.
+    pub branch_deleted: bool,
+}
+
+impl Engine {
+    /// Effect: puts away the worktrees of a task that is deleted, or done with nothing to merge. Snapshots what is
+    /// unsaved; a branch with work of its own stays.
+    pub(crate) async fn release_task(&self, task: TaskId) -> Result<()> {
+        let filter = WorktreeFilter { task: Some(task), ..WorktreeFilter::default() };
+        let all = self.store().read(move |read| Box::pin(async move { read.worktree_list(filter).await })).await?;
+        for worktree in all.into_iter().filter(|w| w.has_folder || w.state == State::Active) {
+            self.put_away(&Caller::system(), worktree.id, Loss::Snapshot("its task was deleted or done".into())).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes a worktree's folder. Again: changes nothing more. Goes on to its end even when the caller stops waiting.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` with what would be lost, for a live process inside, an open run or an open merge.
+    pub(crate) async fn put_away(&self, caller: &Caller, worktree: WorktreeId, loss: Loss) -> Result<Aside> {
+        let (engine, caller) = (self.clone(), caller.clone());
+        self.unbroken(async move { engine.put_away_now(&caller, worktree, loss).await }).await
+    }
+
+    async fn put_away_now(&self, caller: &Caller, worktree: WorktreeId, loss: Loss) -> Result<Aside> {
+        let gone = || Error::not_found("worktree", worktree);
+        let before = self.place_of(worktree).await?.ok_or_else(gone)?;
+        let bench = self.bench(&before.repository).await?;
+        let _turn = bench.turn().await;
+        self.settle_worktree(&bench, worktree).await?;
+        let place = self.place_of(worktree).await?.ok_or_else(gone)?;
+        self.check_unused(&place).await?;
+        self.end_leftovers(place.task().id).await?;
+        let has_work = has_own_commits(&bench, &place).await?;
+        let snapshot = self.remove_folder(&bench, &place, &loss).await?;
+        let worktree = &place.worktree;
+        let branch_deleted = if has_work && worktree.state != State::Merged {
+            false
+        } else {
+            let deleted = refs::delete_branch_if_reached(&bench.repo, &worktree.branch).await.map_err(fold::git)?;
+            matches!(deleted, Deleted::Yes { .. })
+        };
+        let state = match worktree.state {
+            State::Active if matches!(loss, Loss::Snapshot(_)) || !has_work => State::Discarded,
+            State::Kept if matches!(loss, Loss::Snapshot(_)) => State::Discarded,
+            state => state,
+        };
+        self.record_removal(caller, &place, state, snapshot, branch_deleted).await
+    }
+
+    async fn check_unused(&self, place: &Place) -> Result<()> {
+        let open = place.records.iter().find(|r| r.worktree_id == place.worktree.id && r.state == merge::State::Open);
+        if let Some(open) = open {
+            return Err(in_the_way(open));
+        }
+        let task = place.task().id;
+        let run = self.store().read(move |read| Box::pin(async move { read.run_open_for_task(task).await })).await?;
+        let Some(run) = run else { return Ok(()) };
+        Err(Error::precondition(format!("{} has an open run that may be working in its worktree", place.task().short_id))
+            .with_details(json!({ "run_id": run.id, "state": run.state }))
+            .with_hint("wait for its end, or cancel_task"))
+    }
+
+    /// Removes folder and registration; gives the snapshot that keeps what was unsaved.
+    async fn remove_folder(&self, bench: &Bench, place: &Place, loss: &Loss) -> Result<Option<Snapshot>> {
+        let worktree = &place.worktree;
+        let (path, copied) = (Path::new(&worktree.path), crate::facts::copied(worktree));
+        let known = Known { branch: Some(&worktree.branch), copied: &copied };
+        let name = worktree.id.to_string();
+        let author = self.author(&bench.repository, &bench.repo).await?;
+        let snapshot = match loss {
+            Loss::Refuse => None,
+            Loss::Snapshot(_) => Some((name.as_str(), &author.who)),
+        };
+        if let Some(tree) = place.tree(bench).await? {
+            let found = unsaved(&tree, known).await.map_err(fold::git)?;
+            let lost = !found.is_empty() && (snapshot.is_none() || !found.processes.is_empty());
+            if lost {
+                let what = found.describe();
+                let error = taskyard_git::Error::Unsaved { path: path.to_owned(), what };
+                return Err(fold::git(error));
+            }
+            self.run_cleanup(bench, worktree).await?;
+        }
+        removal::remove(&bench.repo, &Removal { path, known, snapshot }).await.map_err(fold::git)?;
+        match loss {
+            Loss::Refuse => Ok(None),
+            Loss::Snapshot(reason) => self.snapshot_row(bench, place, &name, reason).await,
+        }
+    }
+
+    /// The row for the snapshot `name`, if there is one: taken now, or by an attempt that a crash cut off.
+    async fn snapshot_row(&self, bench: &Bench, place: &Place, name: &str, reason: &str) -> Result<Option<Snapshot>> {
+        let taken = snapshot::list(&bench.repo).await.map_err(fold::git)?.into_iter().find(|s| s.id == name);
+        let Some(taken) = taken else { return Ok(None) };
+        Ok(Some(Snapshot {
+            id: SnapshotId::new(self.ids()),
+            workspace_id: place.worktree.workspace_id,
+            repository_id: place.repository.id,
+            task_id: Some(place.worktree.task_id),
+            worktree_id: Some(place.worktree.id),
+            ref_name: snapshot::snapshot_ref(name).map_err(fold::git)?,
+            commit: taken.oid.to_string(),
+            reason: reason.to_owned(),
+            created_at: self.now(),
+            restored_to: None,
+        }))
+    }
+
+    async fn record_removal(
+        &self,
+        caller: &Caller,
+        place: &Place,
+        state: State,
+        snapshot: Option<Snapshot>,
+        branch_deleted: bool,
+    ) -> Result<Aside> {
+        let (caller, id) = (caller.clone(), place.worktree.id);
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    let mut worktree = tx.worktree_lock(id).await?.ok_or_else(|| Error::not_found("worktree", id))?;
+                    let snapshot = keep_row(tx, snapshot).await?;
+                    if worktree.has_folder || worktree.state != state {
+                        worktree.has_folder = false;
+                        worktree.state = state;
+                        worktree.updated_at = tx.now();
+                        tx.worktree_update(&worktree).await?;
+                        let data = json!({ "worktree_id": worktree.id, "state": state, "branch": worktree.branch, "has_folder": false });
+                        tx.event(NewEvent::new(worktree.workspace_id, EventKind::WorktreeChanged).task(worktree.task_id).data(data));
+                        let metadata = json!({
+                            "task_id": worktree.task_id, "path": worktree.path, "branch": worktree.branch, "branch_deleted": branch_deleted,
+                            "snapshot_id": snapshot.as_ref().map(|s| s.id),
+                        });
+                        change::audit(tx, &caller, worktree.workspace_id, "worktree.removed", ("worktree", id), metadata).await?;
+                    }
+                    Ok(Aside { worktree, snapshot, branch_deleted })
+                })
+            })
+            .await
+    }
+}
+
+/// Stores a snapshot's row unless there is one of the same ref and commit.
+async fn keep_row(tx: &mut Tx, snapshot: Option<Snapshot>) -> Result<Option<Snapshot>> {
+    let Some(snapshot) = snapshot else { return Ok(None) };
+    let known = tx.snapshot_list(None, Some(snapshot.repository_id)).await?;
+    if let Some(known) = known.into_iter().find(|s| s.ref_name == snapshot.ref_name && s.commit == snapshot.commit) {
+        return Ok(Some(known));
+    }
+    tx.snapshot_insert(&snapshot).await?;
+    let data = json!({ "snapshot_id": snapshot.id, "ref": snapshot.ref_name, "commit": snapshot.commit });
+    let event = NewEvent::new(snapshot.workspace_id, EventKind::SnapshotTaken).data(data);
+    tx.event(match snapshot.task_id {
+        Some(task) => event.task(task),
+        None => event,
+    });
+    Ok(Some(snapshot))
+}
+
+/// Whether the branch holds commits that neither where it came from nor the default branch has.
+async fn has_own_commits(bench: &Bench, place: &Place) -> Result<bool> {
+    let Some(tip) = bench.branch_tip(&place.worktree.branch).await? else { return Ok(false) };
+    let branches = [place.worktree.base_branch.as_deref(), bench.repository.default_branch.as_deref()];
+    for branch in branches.into_iter().flatten() {
+        if history::contains(&bench.repo, branch, &tip).await.map_err(fold::git)? {
+            return Ok(false);
+        }
+    }
+    Ok(tip.as_str() != place.worktree.base_commit)
+}

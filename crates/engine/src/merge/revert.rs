@@ -1,0 +1,85 @@
+//! Taking a landed merge out again: the same saga as a merge, about the record of one that landed.
+
+use super::bench::oid;
+use super::target::Target;
+use super::{Bench, Concluded, Place, unchanged};
+use crate::{Caller, Engine};
+use serde_json::json;
+use taskyard_domain::id::{MergeId, WorktreeId};
+use taskyard_domain::merge::{Kind, MergeRecord, State};
+use taskyard_domain::task::Status;
+use taskyard_domain::{Error, Result};
+
+impl Engine {
+    /// Undoes the merge of a worktree on `target`, by default the branch it went to. Goes on to its end even when
+    /// the caller stops waiting.
+    pub(crate) async fn revert_worktree(&self, caller: &Caller, worktree: WorktreeId, target: Option<String>) -> Result<Concluded> {
+        let (engine, caller) = (self.clone(), caller.clone());
+        self.unbroken(async move { engine.revert_now(&caller, worktree, target.as_deref()).await }).await
+    }
+
+    async fn revert_now(&self, caller: &Caller, worktree: WorktreeId, target: Option<&str>) -> Result<Concluded> {
+        let gone = || Error::not_found("worktree", worktree);
+        let before = self.place_of(worktree).await?.ok_or_else(gone)?;
+        let bench = self.bench(&before.repository).await?;
+        let _turn = bench.turn().await;
+        if let Some(done) = self.settle_worktree(&bench, worktree).await? {
+            if done.record.kind == Kind::Revert {
+                return Ok(done);
+            }
+        }
+        let place = self.place_of(worktree).await?.ok_or_else(gone)?;
+        let record = self.begin_revert(caller, &bench, &place, target).await.map_err(unchanged)?;
+        self.finish_prepared(caller, &bench, record).await
+    }
+
+    /// Checks everything and writes the intent. The caller holds the repository's turn.
+    pub(super) async fn begin_revert(&self, caller: &Caller, bench: &Bench, place: &Place, target: Option<&str>) -> Result<MergeRecord> {
+        let merged = landed(place)?;
+        let target = Target::named(bench, place, target.unwrap_or(&merged.target)).await?;
+        let lost = || Error::internal(format!("the merge {} landed without a commit", merged.id));
+        let after = merged.target_after.as_deref().ok_or_else(lost)?;
+        let task = place.task();
+        let subject = format!("{}: {}", task.short_id, task.title);
+        let record = MergeRecord {
+            id: MergeId::new(self.ids()),
+            unit_id: None,
+            workspace_id: merged.workspace_id,
+            task_id: merged.task_id,
+            worktree_id: merged.worktree_id,
+            kind: Kind::Revert,
+            reverts: Some(merged.id),
+            state: State::Prepared,
+            strategy: merged.strategy,
+            target: target.branch,
+            target_before: target.tip.to_string(),
+            target_after: None,
+            tip: after.to_owned(),
+            merge_base: None,
+            message: Some(taskyard_git::revert::default_message(&subject, &oid(after)?)),
+            merge_worktree_path: None,
+            actor: caller.actor.label(),
+            is_approval: false,
+            created_at: self.now(),
+            landed_at: None,
+        };
+        self.write_intent(caller, record).await
+    }
+}
+
+/// The merge of this worktree that is in its target now.
+fn landed(place: &Place) -> Result<&MergeRecord> {
+    let short = &place.task().short_id;
+    let own = || place.records.iter().rev().filter(|r| r.worktree_id == place.worktree.id);
+    if let Some(merged) = own().find(|r| r.kind == Kind::Merge && r.state == State::Landed) {
+        return Ok(merged);
+    }
+    if let Some(revert) = own().find(|r| r.kind == Kind::Revert && r.state == State::Landed) {
+        return Err(Error::precondition(format!("the merge of {short} is already reverted"))
+            .with_details(json!({ "revert_commit": revert.target_after, "target": revert.target, "reverted_at": revert.landed_at }))
+            .with_hint("review_task or merge_task merges the work again; review_task(reject_rerun) has the agent go on with it"));
+    }
+    let status = place.task().status;
+    let why = if status == Status::Done { "it was done without a merge" } else { "it wasn't merged" };
+    Err(Error::precondition(format!("there is no recorded merge of {short} to revert: {why}")))
+}

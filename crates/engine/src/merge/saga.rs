@@ -1,0 +1,221 @@
+//! A merge or revert from its intent to its end: compute, land, conclude. Each step starts from the record alone.
+
+use super::begin::{Begun, announce};
+use super::bench::oid;
+use super::target::Target;
+use super::{Bench, Concluded, OnConflict, Wish, again, unchanged};
+use crate::{Caller, Engine, fold};
+use std::future::Future;
+use taskyard_domain::id::WorktreeId;
+use taskyard_domain::merge::{Kind, MergeRecord, State};
+use taskyard_domain::{Error, Result};
+use taskyard_git::land::{Landed, Landing, land};
+use taskyard_git::merge::{Merge, compute};
+use taskyard_git::revert::{self, Revert, compute_again};
+use taskyard_git::{Error as Git, history};
+
+/// What a merge came to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The target has moved and everything is recorded.
+    Landed(Box<Concluded>),
+    /// A conflict is open in a private merge worktree.
+    Open {
+        /// The record.
+        record: Box<MergeRecord>,
+        /// The files in conflict.
+        files: Vec<String>,
+    },
+    /// The target had all of it already; nothing was done.
+    Nothing,
+}
+
+/// Why a step stopped.
+pub(super) enum Stop {
+    Git(Git),
+    Other(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Stop> for Error {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Git(error) => fold::git(error),
+            Stop::Other(error) => error,
+        }
+    }
+}
+
+impl Engine {
+    /// Merges the work of a worktree as `wish` says. Goes on to its end even when the caller stops waiting.
+    pub(crate) async fn merge_worktree(&self, caller: &Caller, worktree: WorktreeId, wish: Wish) -> Result<Outcome> {
+        let (engine, caller) = (self.clone(), caller.clone());
+        self.unbroken(async move { engine.merge_now(&caller, worktree, &wish).await }).await
+    }
+
+    async fn merge_now(&self, caller: &Caller, worktree: WorktreeId, wish: &Wish) -> Result<Outcome> {
+        let gone = || Error::not_found("worktree", worktree);
+        let before = self.place_of(worktree).await?.ok_or_else(gone)?;
+        let bench = self.bench(&before.repository).await?;
+        let _turn = bench.turn().await;
+        if let Some(done) = self.settle_worktree(&bench, worktree).await? {
+            if done.record.kind == Kind::Merge {
+                return Ok(Outcome::Landed(Box::new(done)));
+            }
+        }
+        // Read again: a merge that had its turn before us may have changed everything.
+        let place = self.place_of(worktree).await?.ok_or_else(gone)?;
+        let record = match self.begin_merge(caller, &bench, &place, wish).await.map_err(unchanged)? {
+            Begun::Nothing => return Ok(Outcome::Nothing),
+            Begun::Record(record) => *record,
+        };
+        match self.compute_step(&bench, &record).await {
+            Ok(computed) => self.finish_computed(caller, &bench, computed).await.map(|done| Outcome::Landed(Box::new(done))),
+            Err(Stop::Git(Git::Conflict { .. })) if wish.on_conflict == OnConflict::LeaveOpen => {
+                self.open_conflict(caller, &bench, record).await
+            }
+            Err(Stop::Git(Git::NothingToMerge { .. })) => {
+                self.give_up(&bench, &record).await?;
+                Ok(Outcome::Nothing)
+            }
+            Err(stop) => {
+                self.give_up(&bench, &record).await?;
+                Err(unchanged(stop.into()))
+            }
+        }
+    }
+
+    /// Computes a merge or revert whose intent is written; gives it up when that fails.
+    pub(super) async fn finish_prepared(&self, caller: &Caller, bench: &Bench, record: MergeRecord) -> Result<Concluded> {
+        match self.compute_step(bench, &record).await {
+            Ok(computed) => self.finish_computed(caller, bench, computed).await,
+            Err(stop) => {
+                self.give_up(bench, &record).await?;
+                Err(unchanged(stop.into()))
+            }
+        }
+    }
+
+    /// Lands and concludes what is computed. When the target can't be moved, nothing has changed.
+    pub(super) async fn finish_computed(&self, caller: &Caller, bench: &Bench, record: MergeRecord) -> Result<Concluded> {
+        match self.land_step(bench, &record).await {
+            Ok(_) => self.conclude_step(caller, bench, &record).await,
+            Err(error) if self.has_moved(bench, &record).await? => Err(fold::git(error)),
+            Err(error) => {
+                self.give_up(bench, &record).await?;
+                Err(unchanged(fold::git(error)))
+            }
+        }
+    }
+
+    /// Step 3: the result, computed in scratch space, kept by a private ref and written to the record.
+    pub(super) async fn compute_step(&self, bench: &Bench, record: &MergeRecord) -> Result<MergeRecord, Stop> {
+        let commit = match record.kind {
+            Kind::Merge => self.compute_merge(bench, record).await?,
+            Kind::Revert => self.compute_revert(bench, record).await?,
+        };
+        let mut computed = record.clone();
+        computed.state = State::Computed;
+        computed.target_after = Some(commit);
+        Ok(self.store_record(computed).await?)
+    }
+
+    async fn compute_merge(&self, bench: &Bench, record: &MergeRecord) -> Result<String, Stop> {
+        let merge = self.merge_of(bench, record).await?;
+        let records = self.records_of(record.task_id).await?;
+        let target = Target { branch: record.target.clone(), tip: merge.base.clone() };
+        let computed = match again::earlier(bench, &records, &target).await? {
+            Some(earlier) => compute_again(&bench.repo, &bench.scratch, &merge, &earlier).await,
+            None => compute(&bench.repo, &bench.scratch, &merge).await,
+        };
+        computed.map(|computed| computed.commit.into()).map_err(Stop::Git)
+    }
+
+    /// The merge that a record is about, as git wants it.
+    pub(super) async fn merge_of(&self, bench: &Bench, record: &MergeRecord) -> Result<Merge> {
+        Ok(Merge {
+            id: record.id.to_string(),
+            base: oid(&record.target_before)?,
+            tip: oid(&record.tip)?,
+            strategy: record.strategy,
+            message: record.message.clone().unwrap_or_default(),
+            author: self.author(&bench.repository, &bench.repo).await?,
+        })
+    }
+
+    async fn compute_revert(&self, bench: &Bench, record: &MergeRecord) -> Result<String, Stop> {
+        let lost = || Error::internal(format!("the revert {} names no merge that landed", record.id));
+        let id = record.reverts.ok_or_else(lost)?;
+        let merged = self.store().read(move |read| Box::pin(async move { read.merge_fetch(id).await })).await?.ok_or_else(lost)?;
+        let revert = Revert {
+            id: record.id.to_string(),
+            onto: oid(&record.target_before)?,
+            before: oid(&merged.target_before)?,
+            after: oid(merged.target_after.as_deref().ok_or_else(lost)?)?,
+            message: record.message.clone().unwrap_or_default(),
+            author: self.author(&bench.repository, &bench.repo).await?,
+        };
+        let reverted = revert::compute(&bench.repo, &bench.scratch, &revert).await;
+        reverted.map(|reverted| reverted.commit.into()).map_err(Stop::Git)
+    }
+
+    /// Step 4: the target moves, and the trees that show it follow. Again: completes what is missing.
+    pub(super) async fn land_step(&self, bench: &Bench, record: &MergeRecord) -> taskyard_git::Result<Landed> {
+        let unreadable = || Git::Unreadable { stage: "land", what: format!("the merge record {} names no commits", record.id) };
+        let after = record.target_after.as_deref().and_then(taskyard_git::Oid::parse).ok_or_else(unreadable)?;
+        let landing = Landing {
+            branch: record.target.clone(),
+            expected: taskyard_git::Oid::parse(&record.target_before).ok_or_else(unreadable)?,
+            commit: after,
+            reason: format!("taskyard: {} {}", record.kind, record.id),
+            policy: taskyard_git::Policy { hooks: bench.repository.hook_policy, sign: bench.repository.sign_policy },
+        };
+        land(&bench.repo, &bench.scratch, &landing).await
+    }
+
+    /// Whether the target contains the result of `record`.
+    pub(super) async fn has_moved(&self, bench: &Bench, record: &MergeRecord) -> Result<bool> {
+        let Some(after) = record.target_after.as_deref() else { return Ok(false) };
+        history::contains(&bench.repo, &record.target, &oid(after)?).await.map_err(fold::git)
+    }
+
+    /// The end of a merge that changed nothing: its private space is given back and the record says so.
+    pub(super) async fn give_up(&self, bench: &Bench, record: &MergeRecord) -> Result<()> {
+        if let Some(path) = &record.merge_worktree_path {
+            taskyard_git::scratch::remove(&bench.repo, std::path::Path::new(path)).await.map_err(fold::git)?;
+        }
+        taskyard_git::record::release(&bench.repo, &record.id.to_string()).await.map_err(fold::git)?;
+        let mut aborted = record.clone();
+        aborted.state = State::Aborted;
+        aborted.target_after = None;
+        self.store_record(aborted).await?;
+        Ok(())
+    }
+
+    /// Writes a record's new state with its event.
+    pub(super) async fn store_record(&self, record: MergeRecord) -> Result<MergeRecord> {
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.merge_update(&record).await?;
+                    announce(tx, &record);
+                    Ok(record)
+                })
+            })
+            .await
+    }
+
+    /// Runs `work` to its end even when whoever waits for it goes away: half a saga is only for crashes.
+    pub(super) async fn unbroken<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        let (done, wait) = tokio::sync::oneshot::channel();
+        self.spawn(async move {
+            let _ = done.send(work.await);
+        });
+        wait.await.map_err(|_| Error::internal("the merge was lost; the next start of the server settles it"))?
+    }
+}

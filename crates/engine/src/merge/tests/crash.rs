@@ -1,0 +1,185 @@
+//! A server that dies after any step: the next start finishes the merge or gives it up, and each step can be repeated.
+
+use super::yard::{Work, Yard, about, operator};
+use crate::Caller;
+use crate::merge::begin::Begun;
+use crate::merge::{OnConflict, Wish};
+use serde_json::json;
+use taskyard_domain::Class;
+use taskyard_domain::merge::{MergeRecord, State, Strategy};
+use taskyard_domain::task::Status;
+use taskyard_domain::worktree;
+
+/// After which step the server dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Begun,
+    Computed,
+    Landed,
+    Concluded,
+}
+
+const STEPS: [Step; 4] = [Step::Begun, Step::Computed, Step::Landed, Step::Concluded];
+
+fn wish(strategy: Strategy) -> Wish {
+    Wish { strategy, target: None, message: None, expected_head: None, on_conflict: OnConflict::Abort, is_approval: true }
+}
+
+/// Runs a merge up to `last`, each step `times` times.
+async fn merge_until(yard: &Yard, work: &Work, strategy: Strategy, last: Step, times: usize) {
+    let engine = &yard.engine;
+    let place = engine.place_of(work.worktree).await.unwrap().unwrap();
+    let bench = engine.bench(&place.repository).await.unwrap();
+    let Begun::Record(record) = engine.begin_merge(&operator(), &bench, &place, &wish(strategy)).await.unwrap() else {
+        panic!("nothing to merge")
+    };
+    carry_on(yard, &bench, *record, last, times).await;
+}
+
+async fn carry_on(yard: &Yard, bench: &crate::merge::Bench, record: MergeRecord, last: Step, times: usize) {
+    let engine = &yard.engine;
+    let mut computed = None;
+    for _ in 0..times {
+        if last >= Step::Computed {
+            computed = Some(engine.compute_step(bench, &record).await.ok().unwrap());
+        }
+    }
+    let Some(computed) = computed else { return };
+    for _ in 0..times {
+        if last >= Step::Landed {
+            engine.land_step(bench, &computed).await.unwrap();
+        }
+    }
+    for _ in 0..times {
+        if last >= Step::Concluded {
+            engine.conclude_step(&Caller::system(), bench, &computed).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_merge_cut_off_after_any_step_is_finished_or_undone() {
+    for strategy in [Strategy::Merge, Strategy::Squash, Strategy::Rebase] {
+        for last in STEPS {
+            let yard = Yard::new().await;
+            let work = yard.task("Add b").await;
+            yard.work(&work, "b.txt", "b\n").await;
+            yard.others("c.txt", "c\n").await;
+            let before = yard.snap().await;
+            merge_until(&yard, &work, strategy, last, 1).await;
+            let after = yard.restarted();
+            for _ in 0..2 {
+                after.reconcile_merges().await.unwrap();
+            }
+            after.run_due_effects().await.unwrap();
+            let record = yard.records(work.task).await.remove(0);
+            if last < Step::Landed {
+                assert_eq!((record.state, yard.status(work.task).await), (State::Aborted, Status::WaitingForReview), "{strategy} {last:?}");
+                assert_eq!(yard.snap().await, before, "{strategy} {last:?}: nothing has changed");
+            } else {
+                assert_eq!((record.state, yard.status(work.task).await), (State::Landed, Status::Done), "{strategy} {last:?}");
+                assert_eq!(yard.git(&["status", "--porcelain"]).await, "");
+                assert!(yard.repo.path().join("b.txt").exists() && !work.path.exists());
+            }
+            assert_eq!(yard.git(&["for-each-ref", "refs/taskyard/merges"]).await, "", "{strategy} {last:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn after_a_crash_the_same_call_comes_to_the_same_end() {
+    for last in STEPS {
+        let yard = Yard::new().await;
+        let work = yard.task("Add b").await;
+        yard.work(&work, "b.txt", "b\n").await;
+        merge_until(&yard, &work, Strategy::Merge, last, 1).await;
+        let again = yard.restarted().review_task(&operator(), about(&work, json!({ "decision": "approve" }))).await;
+        if last == Step::Concluded {
+            assert_eq!(again.unwrap_err().class, Class::FailedPrecondition);
+        } else {
+            assert!(again.unwrap().merged, "{last:?}");
+        }
+        assert_eq!(yard.git(&["rev-list", "--count", "--merges", "main"]).await, "1", "{last:?}");
+        assert_eq!(yard.status(work.task).await, Status::Done);
+    }
+}
+
+#[tokio::test]
+async fn every_step_of_a_merge_can_be_repeated() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    merge_until(&yard, &work, Strategy::Merge, Step::Concluded, 2).await;
+    let id = yard.records(work.task).await[0].id;
+    for _ in 0..2 {
+        yard.engine.finish_merge(id).await.unwrap();
+    }
+    yard.effects().await;
+    assert_eq!(yard.git(&["rev-list", "--count", "--merges", "main"]).await, "1");
+    assert_eq!((yard.status(work.task).await, yard.worktree(work.worktree).await.state), (Status::Done, worktree::State::Merged));
+    assert!(!work.path.exists());
+}
+
+#[tokio::test]
+async fn a_revert_cut_off_after_any_step_is_finished_or_undone() {
+    for last in STEPS {
+        for times in [1, 2] {
+            let yard = Yard::new().await;
+            let work = yard.task("Add b").await;
+            yard.work(&work, "b.txt", "b\n").await;
+            yard.approve(&work).await.unwrap();
+            yard.effects().await;
+            let before = yard.snap().await;
+            let place = yard.engine.place_of(work.worktree).await.unwrap().unwrap();
+            let bench = yard.engine.bench(&place.repository).await.unwrap();
+            let record = yard.engine.begin_revert(&operator(), &bench, &place, None).await.unwrap();
+            carry_on(&yard, &bench, record, last, times).await;
+            let after = yard.restarted();
+            after.reconcile_merges().await.unwrap();
+            after.run_due_effects().await.unwrap();
+            let states: Vec<State> = yard.records(work.task).await.iter().map(|r| r.state).collect();
+            if last < Step::Landed {
+                assert_eq!((states, yard.status(work.task).await), (vec![State::Landed, State::Aborted], Status::Done), "{last:?}");
+                assert_eq!(yard.snap().await, before, "{last:?}");
+            } else {
+                let done = (vec![State::Reverted, State::Landed], Status::WaitingForReview);
+                assert_eq!((states, yard.status(work.task).await), done, "{last:?}");
+                assert!(!yard.repo.path().join("b.txt").exists());
+                assert_eq!(yard.worktree(work.worktree).await.state, worktree::State::Kept);
+            }
+            assert_eq!(yard.git(&["for-each-ref", "refs/taskyard/merges"]).await, "", "{last:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_moved_on_meanwhile_keeps_its_status_and_the_merge_is_recorded() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    merge_until(&yard, &work, Strategy::Merge, Step::Landed, 1).await;
+    yard.set(work.task, |task| task.status = Status::Cancelled).await;
+    yard.restarted().reconcile_merges().await.unwrap();
+    assert_eq!((yard.status(work.task).await, yard.records(work.task).await[0].state), (Status::Cancelled, State::Landed));
+    assert_eq!(yard.worktree(work.worktree).await.state, worktree::State::Merged);
+}
+
+#[tokio::test]
+async fn a_resolution_cut_off_before_it_landed_stays_open() {
+    let yard = Yard::new().await;
+    let work = yard.task("Change a").await;
+    yard.work(&work, "a.txt", "task\n").await;
+    yard.others("a.txt", "main\n").await;
+    let open = yard.merge(&work, json!({ "on_conflict": "leave_open" })).await.unwrap();
+    let path = std::path::PathBuf::from(open.merge_worktree_path.unwrap());
+    std::fs::write(path.join("a.txt"), "both\n").unwrap();
+    yard.repo.git_in(&path, &["add", "a.txt"]).await.unwrap();
+    let mut record = yard.records(work.task).await.remove(0);
+    record.state = State::Computed;
+    record.target_after = Some(record.tip.clone());
+    yard.engine.store_record(record).await.unwrap();
+    yard.restarted().reconcile_merges().await.unwrap();
+    assert_eq!(yard.records(work.task).await[0].state, State::Open);
+    assert!(yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap().merged);
+    assert_eq!(yard.show("main", "a.txt").await.as_deref(), Some("both"));
+}

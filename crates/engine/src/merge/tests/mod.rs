@@ -1,0 +1,10 @@
+//! Merges on real repositories and a real store; no agent takes part.
+
+mod crash;
+mod looking;
+mod merging;
+mod opening;
+mod putting_away;
+mod reverting;
+mod reviewing;
+mod yard;

@@ -1,0 +1,128 @@
+//! Conflicts that are left open, resolved by a person, or given up.
+
+use super::yard::{Work, Yard, about, operator};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use taskyard_domain::Class;
+use taskyard_domain::merge::State;
+use taskyard_domain::task::Status;
+
+/// A task in conflict on `a.txt`, its merge open; and the private merge worktree.
+async fn open(yard: &Yard, strategy: &str) -> (Work, PathBuf) {
+    let work = yard.task("Change a").await;
+    yard.work(&work, "a.txt", "task\n").await;
+    yard.others("a.txt", "main\n").await;
+    let before = yard.snap().await.split_off(1);
+    let answer = yard.merge(&work, json!({ "strategy": strategy, "on_conflict": "leave_open" })).await.unwrap();
+    assert!(answer.merge_open && !answer.merged);
+    assert_eq!((answer.files, answer.status.as_str()), (vec!["a.txt".to_owned()], "waiting_for_review"));
+    let after = yard.snap().await.split_off(1);
+    let own = |lines: &[String]| lines.iter().filter(|l| !l.starts_with("worktree ")).cloned().collect::<Vec<_>>();
+    assert_eq!(own(&after), own(&before), "the user's checkout is untouched");
+    (work, answer.merge_worktree_path.unwrap().into())
+}
+
+async fn resolve(yard: &Yard, path: &Path) {
+    std::fs::write(path.join("a.txt"), "both\n").unwrap();
+    yard.repo.git_in(path, &["add", "a.txt"]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_resolved_conflict_lands() {
+    for strategy in ["merge", "squash", "rebase"] {
+        let yard = Yard::new().await;
+        let (work, path) = open(&yard, strategy).await;
+        let get = yard.engine.get_task(&operator(), about(&work, json!({}))).await.unwrap();
+        assert!(get.merge_open);
+        let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
+        assert_eq!(
+            (error.class, error.details.clone().unwrap()["files"].clone()),
+            (Class::FailedPrecondition, json!(["a.txt"])),
+            "{error}"
+        );
+        resolve(&yard, &path).await;
+        let done = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap();
+        assert!(done.merged && !done.merge_open, "{strategy}");
+        assert_eq!(std::fs::read_to_string(yard.repo.path().join("a.txt")).unwrap(), "both\n");
+        assert_eq!((yard.git(&["status", "--porcelain"]).await.as_str(), yard.status(work.task).await), ("", Status::Done));
+        yard.effects().await;
+        assert!(!path.exists() && !work.path.exists());
+        assert_eq!(yard.git(&["for-each-ref", "refs/taskyard/merges"]).await, "");
+        assert_eq!(yard.git(&["worktree", "list"]).await.lines().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn giving_up_leaves_no_trace_and_can_be_repeated() {
+    let yard = Yard::new().await;
+    let (work, path) = open(&yard, "merge").await;
+    for was_open in [true, false] {
+        let answer = yard.engine.abort_merge(&operator(), about(&work, json!({}))).await.unwrap();
+        assert!(answer.aborted && answer.was_open == was_open);
+    }
+    assert!(!path.exists());
+    assert_eq!(yard.records(work.task).await[0].state, State::Aborted);
+    let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert_eq!(error.class, Class::FailedPrecondition);
+    assert_eq!(yard.status(work.task).await, Status::WaitingForReview);
+}
+
+#[tokio::test]
+async fn while_one_is_open_nothing_else_happens_to_the_work() {
+    let yard = Yard::new().await;
+    let (work, path) = open(&yard, "merge").await;
+    let path = path.to_str().unwrap();
+    let told = |error: &taskyard_domain::Error| error.details.clone().unwrap()["merge_worktree_path"].clone();
+    let error = yard.merge(&work, json!({})).await.unwrap_err();
+    assert_eq!((error.class, told(&error)), (Class::FailedPrecondition, json!(path)));
+    let reject = about(&work, json!({ "decision": "reject_rerun", "feedback": "x" }));
+    let error = yard.engine.review_task(&operator(), reject).await.unwrap_err();
+    assert_eq!((error.class, told(&error)), (Class::FailedPrecondition, json!(path)));
+    let discard = about(&work, json!({ "discard_changes": true }));
+    assert_eq!(yard.engine.cleanup_task_worktree(&operator(), discard).await.unwrap_err().class, Class::FailedPrecondition);
+    assert!(Path::new(path).exists() && work.path.exists());
+}
+
+#[tokio::test]
+async fn a_target_or_branch_that_moved_is_refused_and_the_resolution_kept() {
+    let yard = Yard::new().await;
+    let (work, path) = open(&yard, "merge").await;
+    resolve(&yard, &path).await;
+    yard.others("c.txt", "c\n").await;
+    let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict);
+    assert!(error.hint.unwrap().contains("abort_merge"));
+    assert_eq!(std::fs::read_to_string(path.join("a.txt")).unwrap(), "both\n");
+    yard.git(&["reset", "-q", "--hard", "HEAD~1"]).await;
+    yard.work(&work, "late.txt", "late\n").await;
+    let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+    assert_eq!(yard.records(work.task).await[0].state, State::Open);
+}
+
+#[tokio::test]
+async fn a_tree_in_the_way_keeps_the_resolution_for_another_try() {
+    let yard = Yard::new().await;
+    let (work, path) = open(&yard, "merge").await;
+    resolve(&yard, &path).await;
+    yard.repo.write("a.txt", "mine\n").unwrap();
+    let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert_eq!((error.class, yard.records(work.task).await[0].state), (Class::FailedPrecondition, State::Open), "{error}");
+    yard.git(&["checkout", "-q", "a.txt"]).await;
+    assert!(yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap().merged);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_an_open_merge_and_forgets_one_whose_folder_is_gone() {
+    let yard = Yard::new().await;
+    let (work, path) = open(&yard, "merge").await;
+    resolve(&yard, &path).await;
+    let after = yard.restarted();
+    after.reconcile_merges().await.unwrap();
+    assert_eq!(std::fs::read_to_string(path.join("a.txt")).unwrap(), "both\n");
+    assert_eq!(yard.records(work.task).await[0].state, State::Open);
+    std::fs::remove_dir_all(&path).unwrap();
+    after.reconcile_merges().await.unwrap();
+    assert_eq!(yard.records(work.task).await[0].state, State::Aborted);
+    assert!(!yard.git(&["worktree", "list"]).await.contains("open-"));
+}

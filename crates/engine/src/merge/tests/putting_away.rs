@@ -1,0 +1,122 @@
+//! Removing folders, snapshots, and bringing them back.
+
+use super::yard::{Yard, about, input, operator};
+use serde_json::json;
+use taskyard_domain::Class;
+use taskyard_domain::worktree::State;
+
+// D6
+#[tokio::test]
+async fn unsaved_work_refuses_the_cleanup_or_goes_into_a_snapshot_that_can_be_restored() {
+    let yard = Yard::new().await;
+    let work = yard.task("Unsaved").await;
+    let tip = yard.work(&work, "b.txt", "b\n").await;
+    yard.write(&work, "a.txt", "modified\n");
+    yard.write(&work, "new.txt", "untracked\n");
+    let clean = |discard: bool| yard.engine.cleanup_task_worktree(operator_ref(), about(&work, json!({ "discard_changes": discard })));
+    let error = clean(false).await.unwrap_err();
+    assert_eq!(error.class, Class::FailedPrecondition);
+    assert!(error.message.contains("a.txt") && error.message.contains("new.txt"), "{error}");
+    assert!(work.path.join("new.txt").exists());
+
+    let done = clean(true).await.unwrap();
+    assert!(done.removed && !done.branch_deleted && !work.path.exists());
+    assert_eq!(done.worktree_state, "discarded");
+    assert_eq!(yard.git(&["rev-parse", &work.branch]).await, tip, "the branch keeps what was committed");
+    let listed = yard.engine.list_snapshots(&operator(), input(json!({ "task_id": work.short }))).await.unwrap();
+    let snapshot = done.snapshot_id.unwrap();
+    assert_eq!((listed.snapshots.len(), &listed.snapshots[0].snapshot_id), (1, &snapshot));
+    let again = clean(true).await.unwrap();
+    assert_eq!((again.removed, again.snapshot_id.as_deref()), (true, Some(&*snapshot)), "again: the same answer");
+
+    let back = yard.engine.restore_snapshot(&operator(), input(json!({ "snapshot_id": snapshot }))).await.unwrap();
+    let path = std::path::PathBuf::from(&back.path);
+    assert_eq!((back.restored, back.commit), (true, tip));
+    assert_ne!(back.branch, work.branch);
+    assert_eq!(std::fs::read_to_string(path.join("a.txt")).unwrap(), "modified\n");
+    assert_eq!(std::fs::read_to_string(path.join("new.txt")).unwrap(), "untracked\n");
+    let twice = yard.engine.restore_snapshot(&operator(), input(json!({ "snapshot_id": snapshot }))).await.unwrap();
+    assert_ne!(twice.path, back.path);
+    let error = yard.engine.restore_snapshot(&operator(), input(json!({ "snapshot_id": work.task.to_string() }))).await.unwrap_err();
+    assert_eq!((error.class, error.field.as_deref()), (Class::NotFound, Some("snapshot_id")));
+}
+
+fn operator_ref() -> &'static crate::Caller {
+    static OPERATOR: std::sync::OnceLock<crate::Caller> = std::sync::OnceLock::new();
+    OPERATOR.get_or_init(operator)
+}
+
+#[tokio::test]
+async fn a_clean_folder_goes_and_its_branch_can_still_be_merged() {
+    let yard = Yard::new().await;
+    let work = yard.task("Clean").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    let done = yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({}))).await.unwrap();
+    assert_eq!((done.removed, done.branch_deleted, done.worktree_state.as_str(), done.snapshot_id), (true, false, "active", None));
+    assert!(!work.path.exists());
+    assert!(yard.approve(&work).await.unwrap().merged);
+    yard.effects().await;
+    assert!(yard.repo.path().join("b.txt").exists());
+    assert!(yard.git(&["branch", "--list", &work.branch]).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_folder_without_any_work_goes_with_its_branch() {
+    let yard = Yard::new().await;
+    let work = yard.task("Nothing").await;
+    let done = yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({}))).await.unwrap();
+    assert!(done.removed && done.branch_deleted);
+    assert_eq!(yard.worktree(work.worktree).await.state, State::Discarded);
+}
+
+#[tokio::test]
+async fn a_folder_deleted_by_hand_is_cleaned_up_and_merged() {
+    let yard = Yard::new().await;
+    let (one, two) = (yard.task("One").await, yard.task("Two").await);
+    yard.work(&one, "one.txt", "one\n").await;
+    yard.work(&two, "two.txt", "two\n").await;
+    for work in [&one, &two] {
+        std::fs::remove_dir_all(&work.path).unwrap();
+    }
+    assert!(yard.approve(&one).await.unwrap().merged);
+    yard.effects().await;
+    assert!(yard.engine.cleanup_task_worktree(&operator(), about(&two, json!({}))).await.unwrap().removed);
+    assert!(!yard.git(&["worktree", "list"]).await.contains("two"));
+    assert!(yard.approve(&two).await.unwrap().merged);
+}
+
+#[tokio::test]
+async fn a_process_inside_is_never_pulled_out_from_under() {
+    let yard = Yard::new().await;
+    let work = yard.task("Busy").await;
+    let sleep = taskyard_process::spawn::Spawn {
+        program: "sleep".into(),
+        args: vec!["600".into()],
+        cwd: work.path.clone(),
+        env: yard.repo.env().clone(),
+        stdin: false,
+        marker: None,
+    };
+    let mut child = taskyard_process::spawn::spawn(sleep).unwrap();
+    let error = yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({ "discard_changes": true }))).await.unwrap_err();
+    assert!(error.class == Class::FailedPrecondition && error.message.contains("live processes"), "{error}");
+    assert!(work.path.exists());
+    child.end(std::time::Duration::ZERO).await;
+    assert!(yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({}))).await.unwrap().removed);
+}
+
+#[tokio::test]
+async fn deleting_a_task_keeps_its_unsaved_work_and_its_branch() {
+    let yard = Yard::new().await;
+    let work = yard.task("Deleted").await;
+    let tip = yard.work(&work, "b.txt", "b\n").await;
+    yard.write(&work, "new.txt", "untracked\n");
+    yard.engine.delete_task(&operator(), about(&work, json!({}))).await.unwrap();
+    assert!(!work.path.exists());
+    assert_eq!(yard.git(&["rev-parse", &work.branch]).await, tip);
+    let listed = yard.engine.list_snapshots(&operator(), input(json!({}))).await.unwrap();
+    assert_eq!(listed.snapshots.len(), 1);
+    let id = listed.snapshots[0].snapshot_id.clone();
+    let back = yard.engine.restore_snapshot(&operator(), input(json!({ "snapshot_id": id }))).await.unwrap();
+    assert!(std::path::Path::new(&back.path).join("new.txt").exists() && back.task_id.is_none());
+}
