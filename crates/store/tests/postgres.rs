@@ -1,6 +1,8 @@
 //! What is promised of a PostgreSQL database beyond the conformance suite: migrations under a lock and in one
 //! transaction, and a listener that gets over a broken connection.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 mod support;
 
 use futures::future::join_all;

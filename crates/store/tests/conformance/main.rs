@@ -3,6 +3,8 @@
 //! A case is one async function; [`on_both!`] makes a test of it for each database. Without a PostgreSQL at
 //! hand that half is skipped with a word on standard error; `scripts/test-postgres.sh run` brings one.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

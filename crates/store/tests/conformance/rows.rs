@@ -219,6 +219,33 @@ on_both! {
         .unwrap();
     }
 
+    /// Agents and profiles go only when nothing names them.
+    async fn deleting_agents(h) {
+        let w = World::stored(h, "home", "TY").await;
+        let spare = h.sources.agent(w.workspace.id, "spare");
+        let profile = h.sources.profile(&spare, "spare");
+        let (copies, used) = ((spare.clone(), profile.clone()), (w.agent.id, w.profile.id));
+        write_tx!(h.store, |tx| {
+            tx.agent_insert(&copies.0).await?;
+            tx.profile_insert(&copies.1).await
+        })
+        .unwrap();
+        let (agent, profile) = (spare.id, profile.id);
+        assert_eq!(write_tx!(h.store, |tx| tx.agent_delete(used.0).await).unwrap_err().class, Class::FailedPrecondition);
+        assert_eq!(write_tx!(h.store, |tx| tx.profile_delete(used.1).await).unwrap_err().class, Class::FailedPrecondition);
+        assert_eq!(write_tx!(h.store, |tx| tx.agent_delete(agent).await).unwrap_err().class, Class::FailedPrecondition);
+        write_tx!(h.store, |tx| {
+            tx.profile_delete(profile).await?;
+            tx.agent_delete(agent).await
+        })
+        .unwrap();
+        assert_eq!(write_tx!(h.store, |tx| tx.agent_delete(agent).await).unwrap_err().class, Class::NotFound);
+        assert_eq!(write_tx!(h.store, |tx| tx.profile_delete(profile).await).unwrap_err().class, Class::NotFound);
+        let id = w.workspace.id;
+        let left = read_tx!(h.store, |read| Ok((read.agent_list(id).await?, read.profile_list(id).await?)));
+        assert_eq!(left.unwrap(), (vec![w.agent], vec![w.profile]));
+    }
+
     async fn blockers(h) {
         let w = World::stored(h, "home", "TY").await;
         let mut blocker = h.sources.task(&w.list, ShortId::new("TY", 2));
