@@ -115,8 +115,7 @@ async fn approve(client: &Client, task: &str) -> Result<()> {
 }
 
 fn merge_commit(answer: &Value) -> String {
-    let commit = answer["merge"]["merge_commit"].as_str().or_else(|| answer["merge_commit"].as_str()).unwrap_or_default();
-    commit.chars().take(12).collect()
+    answer["merge"]["commit"].as_str().unwrap_or_default().chars().take(12).collect()
 }
 
 /// The conflict is refused, the task goes back with feedback, comes again, and merges.
@@ -136,7 +135,7 @@ async fn revert(client: &Client, task: &str) -> Result<()> {
     heading("One merge is undone, with a new commit")?;
     let answer = client.call("revert_merge", json!({ "task_id": task })).await?;
     let shown = client.call("get_task", json!({ "task_id": task })).await?;
-    let commit: String = answer["revert_commit"].as_str().unwrap_or_default().chars().take(12).collect();
+    let commit: String = answer["revert"]["commit"].as_str().unwrap_or_default().chars().take(12).collect();
     say(&format!("  {}  {}  undone by {commit}", text(&shown, "short_id"), text(&shown, "status")))
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use taskyard_domain::{Clock, Error, Ids};
 use taskyard_engine::{Engine, Options, Paths, SystemClock, SystemIds};
 use taskyard_mcp::transport::Timing;
-use taskyard_mcp::{CallLog, Dispatcher, EngineBackend};
+use taskyard_mcp::{CallLog, Dispatcher, EngineBackend, EngineSessions};
 use taskyard_process::Environment;
 use taskyard_store::{Database, DirLock, Holder, Store, lock_data_dir};
 use taskyard_web::guard::Guard;
@@ -126,14 +126,13 @@ fn new_family(path: &std::path::Path, ids: &dyn Ids) -> std::io::Result<String> 
 }
 
 fn app(config: &Config, engine: &Engine, readiness: Readiness, shutdown: &CancellationToken) -> Result<App> {
-    let backend = Arc::new(EngineBackend::new(engine.clone()));
-    let mut dispatcher = Dispatcher::new(backend.clone());
+    let mut dispatcher = Dispatcher::new(Arc::new(EngineBackend::new(engine.clone())));
     if let Some(path) = &config.mcp_log {
         let log = CallLog::open(path, Arc::new(SystemClock)).map_err(|e| machine(&format!("opening {}", path.display()), e))?;
         dispatcher = dispatcher.with_log(log);
     }
     let guard = Guard::new(&config.allowed_hosts, &config.allowed_origins)?;
-    Ok(App { dispatcher, sessions: backend, readiness, guard, timing: Timing::default(), shutdown: shutdown.clone() })
+    Ok(App { dispatcher, sessions: Arc::new(EngineSessions::new(engine.clone())), readiness, guard, timing: Timing::default(), shutdown: shutdown.clone() })
 }
 
 async fn stop_signal() -> Result<()> {

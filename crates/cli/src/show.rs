@@ -141,8 +141,12 @@ impl Show {
         for slot in answer["active_slots"].as_array().into_iter().flatten() {
             text += &format!("runs ({}): {} since {}\n", plain(&slot["slot"]), name(&slot["task_id"]), plain(&slot["started_at"]));
         }
-        for id in answer["waiting_task_ids"].as_array().into_iter().flatten() {
-            text += &format!("waits: {}\n", name(id));
+        for run in answer["without_slot"].as_array().into_iter().flatten() {
+            text += &format!("waits for a person: {} since {}\n", name(&run["task_id"]), plain(&run["started_at"]));
+        }
+        for task in answer["waiting"].as_array().into_iter().flatten() {
+            let until = task["until"].as_str().map(|at| format!(" until {at}")).unwrap_or_default();
+            text += &format!("waits ({}{until}): {}\n", plain(&task["reason"]), name(&task["task_id"]));
         }
         self.put(&text)
     }
@@ -164,7 +168,7 @@ impl Show {
         }
         let mut text = String::new();
         for question in all {
-            text += &format!("{}  {}  {}\n", plain(&question["question_bundle_id"]), plain(&question["task_short_id"]), plain(&question["title"]));
+            text += &format!("{}  {}  {}\n", plain(&question["question_bundle_id"]), plain(&question["short_id"]), plain(&question["title"]));
             let options = question["body"]["options"].as_array().or_else(|| question["options"].as_array());
             for option in options.into_iter().flatten() {
                 text += &format!("    --option {:<20} {}\n", plain(&option["option_id"]), plain(&option["label"]));

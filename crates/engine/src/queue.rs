@@ -3,7 +3,6 @@
 //! Woken by commits and by the moment at which something becomes due; never polls. `get_queue_state`
 //! reads the same snapshot.
 
-use crate::resolve::Levels;
 use crate::session::Opening;
 use crate::{Caller, Engine};
 use jiff::Timestamp;
@@ -175,12 +174,6 @@ impl Engine {
             }
             other => other,
         }
-    }
-
-    /// Levels and an open run of a task, for messages.
-    pub(crate) async fn levels(&self, task: &Task) -> Result<Levels> {
-        let task = task.clone();
-        self.store().read(move |read| Box::pin(async move { Levels::of(read, task).await })).await
     }
 
     /// Waits until `run_id` has ended, at most `limit`. Returns whether it has.

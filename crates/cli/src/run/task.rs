@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use taskyard_domain::Error;
 
+/// Bytes of patches asked for at once.
+const DIFF_PAGE: i64 = 262_144;
+
 /// Runs the command.
 pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<()> {
     match command {
@@ -45,7 +48,7 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<(
         TaskCommand::Preview(preview) => self::preview(client, show, preview).await,
         TaskCommand::Revert(revert) => {
             let answer = client.call("revert_merge", json!({ "task_id": revert.task, "target_branch": revert.target })).await?;
-            show.done(&answer, &format!("the merge of {} is undone by {}", revert.task, text(&answer, "revert_commit")))
+            show.done(&answer, &format!("the merge of {} is undone by {}", revert.task, text(&answer["revert"], "commit")))
         }
         TaskCommand::Reset(one) => {
             let answer = client.call("reset_failed_task", json!({ "task_id": one.task })).await?;
@@ -145,7 +148,7 @@ async fn diff(client: &Client, show: &Show, diff: Diff) -> Result<()> {
     let mut cursor: Option<String> = None;
     loop {
         let arguments = json!({
-            "task_id": diff.task, "path": diff.path, "stat_only": diff.stat, "max_bytes": 1_000_000, "cursor": cursor,
+            "task_id": diff.task, "path": diff.path, "stat_only": diff.stat, "max_bytes": DIFF_PAGE, "cursor": cursor,
         });
         let page = client.call("get_task_diff", arguments).await?;
         show.diff(&page, diff.stat)?;
@@ -168,7 +171,7 @@ async fn review(client: &Client, show: &Show, review: Review) -> Result<()> {
         "strategy": review.strategy, "expected_head": review.expected_head,
     });
     let answer = client.call("review_task", arguments).await?;
-    let merged = answer["merge_commit"].as_str().map(|commit| format!(", merged into {} as {commit}", text(&answer, "target_branch")));
+    let merged = answer["merge"]["commit"].as_str().map(|commit| format!(", merged into {} as {commit}", text(&answer["merge"], "target")));
     show.done(&answer, &format!("{} is {}{}", review.task, text(&answer, "status"), merged.unwrap_or_default()))
 }
 
@@ -190,7 +193,7 @@ async fn merge(client: &Client, show: &Show, merge: Merge) -> Result<()> {
         let path = text(&answer, "merge_worktree_path");
         return show.done(&answer, &format!("conflict: resolve it in {path}, then `taskyard task merge {} --continue`", merge.task));
     }
-    show.done(&answer, &format!("{} is merged into {} as {}", merge.task, text(&answer, "target_branch"), text(&answer, "merge_commit")))
+    show.done(&answer, &format!("{} is merged into {} as {}", merge.task, text(&answer["merge"], "target"), text(&answer["merge"], "commit")))
 }
 
 async fn preview(client: &Client, show: &Show, preview: Preview) -> Result<()> {

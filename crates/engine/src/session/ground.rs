@@ -18,9 +18,12 @@ use taskyard_domain::settings::Settings;
 use taskyard_domain::task::Task;
 use taskyard_domain::worktree::{CopiedFile, State, Worktree};
 use taskyard_domain::{Error, Result};
+use taskyard_git::script::Script;
 use taskyard_git::worktree::{Plan, Wanted};
 use taskyard_git::{Oid, Repo};
-use taskyard_process::{Command, run as run_process};
+
+/// How much of a script's output the log keeps, bytes.
+const SCRIPT_LOG_LIMIT: u64 = 1 << 20;
 
 /// A worktree that is there, isolated, and ready for an agent.
 pub(super) struct Ground {
@@ -149,6 +152,16 @@ impl Engine {
             recorder.notice("info", format!("copy_files: {} was not copied: {}", skipped.path, skipped.reason)).await?;
         }
         worktree.copied_files = report.copied.iter().map(|f| CopiedFile { path: f.path.to_string(), hash: f.sha256.clone() }).collect();
+        for path in &report.not_ignored {
+            recorder.notice("warning", format!("copy_files: git doesn't ignore {path}; an agent that adds everything would commit it")).await?;
+        }
+        let modules = taskyard_git::submodule::fill_submodules(project, tree).await.map_err(fold::git)?;
+        if let Some(note) = modules.note() {
+            recorder.notice("warning", note).await?;
+        }
+        for note in taskyard_git::facts::facts(tree).await.map_err(fold::git)?.notes {
+            recorder.notice("info", note).await?;
+        }
         if let Some(script) = repository.setup_script.as_deref().filter(|s| !s.trim().is_empty()) {
             self.run_script("setup", script, tree.root(), run, settings, recorder).await?;
         }
@@ -156,23 +169,19 @@ impl Engine {
     }
 
     /// Runs a script of the repository's in the worktree, its output in the task's log.
-    async fn run_script(&self, what: &str, script: &str, cwd: &Path, run: &Run, settings: &Settings, recorder: &mut Recorder) -> Result<()> {
-        recorder.notice("info", format!("{what} script started")).await?;
-        let env = self.environment().without_agents().with("TASKYARD_TASK_ID", run.task_id.to_string()).with("TASKYARD_WORKTREE", cwd);
-        let limit = Duration::from_secs(u64::try_from(settings.script_limit).unwrap_or(600));
-        let command = Command::new("sh", cwd, env).arg("-c").arg(script).time_limit(limit).output_cap(1 << 20);
-        let output = run_process(command).await.map_err(|error| Error::precondition(format!("the {what} script failed: {error}")))?;
-        for (name, bytes) in [("out", &output.stdout), ("err", &output.stderr)] {
-            let text = String::from_utf8_lossy(bytes);
-            if !text.trim().is_empty() {
-                recorder.notice("info", format!("{what} script, std{name}:\n{}", text.trim_end())).await?;
-            }
-        }
-        if output.ok() {
-            return Ok(());
-        }
-        let how = output.code.map_or_else(|| "was ended by a signal".into(), |code| format!("exited with code {code}"));
-        Err(Error::precondition(format!("the {what} script {how}: {}", output.stderr_tail())))
+    async fn run_script(&self, name: &'static str, text: &str, folder: &Path, run: &Run, settings: &Settings, recorder: &mut Recorder) -> Result<()> {
+        recorder.notice("info", format!("{name} script started")).await?;
+        recorder.flush(false).await?;
+        let script = Script {
+            name,
+            text,
+            folder,
+            env: self.environment().without_agents().with("TASKYARD_TASK_ID", run.task_id.to_string()).with("TASKYARD_WORKTREE", folder),
+            log: &self.paths().run_log(run.id),
+            log_limit: SCRIPT_LOG_LIMIT,
+            time_limit: Duration::from_secs(u64::try_from(settings.script_limit).unwrap_or(600)),
+        };
+        taskyard_git::script::run_script(&script).await.map_err(fold::git)
     }
 
     /// Marks the worktree as ready, binds it to the session, and records where the run starts from.

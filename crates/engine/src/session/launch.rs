@@ -5,7 +5,7 @@ use crate::caller::{new_token, token_hash};
 use std::path::PathBuf;
 use std::time::Duration;
 use taskyard_agents::{Launch, McpServer, Resume};
-use taskyard_domain::agent::{Agent, DriverKind, Profile};
+use taskyard_domain::agent::{Agent, DriverKind, PermissionPolicy, Profile};
 use taskyard_domain::id::SessionId;
 use taskyard_domain::run::Run;
 use taskyard_domain::session::Session;
@@ -68,7 +68,7 @@ impl Engine {
             env,
             marker: marker(facts.session.id),
             model: run.model.clone(),
-            mode: facts.profile.mode.clone(),
+            mode: mode(facts.agent, facts.profile),
             max_turns: facts.max_turns,
             system_prompt: facts.system_prompt.clone(),
             mcp_servers: vec![McpServer {
@@ -85,6 +85,12 @@ impl Engine {
         };
         Ready { launch, token_hash: hash }
     }
+}
+
+/// The agent's mode. Codex asks about commands inside its sandbox only when it trusts none.
+fn mode(agent: &Agent, profile: &Profile) -> Option<String> {
+    let asks = agent.driver == DriverKind::Codex && profile.permission_policy == PermissionPolicy::Ask;
+    profile.mode.clone().or_else(|| asks.then(|| "untrusted".into()))
 }
 
 /// The server's environment as this agent may see it: its own vendor's variables, nobody else's.

@@ -40,14 +40,15 @@ impl Engine {
         let (profile, agent) = levels.profile(tx).await?;
         let session = self.session_for(tx, task, &profile, &agent).await?;
         let before = tx.run_latest_for_task(task.id).await?;
-        let text = prompt::choose(opening.prompt.or_else(|| task.next_prompt.take()), before.as_ref(), &levels);
-        let run = self.new_run(tx, caller, task, &session, &profile, text, &opening, levels.model(&profile));
+        let Opening { slot, prompt: given } = opening;
+        let text = prompt::choose(given.or_else(|| task.next_prompt.take()), before.as_ref(), &levels);
+        let run = self.new_run(tx, caller, task, &session, &profile, text, slot, levels.model(&profile));
         tx.run_insert(&run).await?;
         task.not_before = None;
         task.failure = None;
         task.next_prompt = None;
         change::status(tx, task, Fact::RunStarted, Context::default()).await?;
-        let data = json!({ "slot": opening.slot, "profile": profile.name, "agent": agent.name });
+        let data = json!({ "slot": slot, "profile": profile.name, "agent": agent.name });
         tx.event(NewEvent::new(task.workspace_id, Kind::RunOpened).task(task.id).run(run.id).session(run.session_id).data(data.clone()));
         change::audit(tx, caller, task.workspace_id, "run.opened", ("run", run.id), data).await?;
         Effect::StartRun { run_id: run.id }.push(tx).await?;
@@ -87,7 +88,7 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "a run is made of all of these, in one place only")]
-    fn new_run(&self, tx: &Tx, caller: &Caller, task: &Task, session: &Session, profile: &Profile, prompt: String, opening: &Opening, model: Option<String>) -> Run {
+    fn new_run(&self, tx: &Tx, caller: &Caller, task: &Task, session: &Session, profile: &Profile, prompt: String, slot: Slot, model: Option<String>) -> Run {
         Run {
             id: RunId::new(self.ids()),
             workspace_id: task.workspace_id,
@@ -102,7 +103,7 @@ impl Engine {
             profile_id: Some(profile.id),
             model,
             prompt,
-            slot: Some(opening.slot),
+            slot: Some(slot),
             wants_slot: false,
             cancel_requested: false,
             waiting_since: None,
@@ -136,12 +137,7 @@ async fn check_startable(tx: &mut Tx, task: &Task) -> Result<()> {
     if task.kind != taskyard_domain::task::Kind::Task {
         return Err(Error::precondition(format!("{} is a {}; only tasks can be run", task.short_id, task.kind)));
     }
-    let opened = tx.merge_list(task.id).await?.into_iter().any(|m| m.state == taskyard_domain::merge::State::Open);
-    if opened {
-        let hint = "finish it with continue_merge or abort_merge first";
-        return Err(Error::precondition(format!("{} has a merge open: {hint}", task.short_id)).with_hint(hint));
-    }
-    Ok(())
+    crate::merge::none_under_way(tx, task).await
 }
 
 async fn check_override_free(tx: &mut Tx) -> Result<()> {
