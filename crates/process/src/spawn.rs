@@ -116,6 +116,7 @@ impl Child {
         if exit.is_none() {
             exit = self.wait().await.ok();
         }
+        tree::group_gone(self.pid).await;
         if let Some(marker) = &self.marker {
             tree::sweep(marker).await;
         }

@@ -1,6 +1,6 @@
 //! Process trees: who is alive, who carries a marker, and how to end them all.
 
-use rustix::process::{Pid, kill_process, kill_process_group};
+use rustix::process::{Pid, kill_process, kill_process_group, test_kill_process_group};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +33,17 @@ pub fn signal_group(group: i32, signal: Signal) {
 
 /// Start time of `pid` in clock ticks since boot, `None` when there is no such process.
 pub fn start_time(pid: i32) -> Option<u64> {
+    stat(pid).map(|stat| stat.started)
+}
+
+/// What is read of `/proc/PID/stat`.
+struct Stat {
+    group: i32,
+    started: u64,
+}
+
+/// Of a process that lives; one that only waits to be reaped doesn't.
+fn stat(pid: i32) -> Option<Stat> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The command name may hold spaces and brackets; the numbers follow the last ')'.
     let after = stat.iter().rposition(|b| *b == b')')? + 1;
@@ -42,7 +53,19 @@ pub fn start_time(pid: i32) -> Option<u64> {
     if state == "Z" || state == "X" {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    let group = fields.nth(1)?.parse().ok()?;
+    Some(Stat { group, started: fields.nth(16)?.parse().ok()? })
+}
+
+/// Waits (bounded) until nobody of a group that was killed lives: a signal is sent before it has worked.
+pub(crate) async fn group_gone(group: i32) {
+    for round in 0..50u64 {
+        let left = Pid::from_raw(group.max(0)).is_some_and(|pid| test_kill_process_group(pid).is_ok());
+        if !left || !pids().into_iter().any(|pid| stat(pid).is_some_and(|stat| stat.group == group)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1 + round)).await;
+    }
 }
 
 /// Whether exactly this process (not a later one with the same pid) lives.

@@ -142,3 +142,17 @@ async fn after_a_kill_the_session_is_loaded_and_nothing_is_said_twice() {
     agent.until_end().await;
     assert_eq!(agent.text(), format!("turn 1 in {}", yard.repo.path().display()));
 }
+
+#[tokio::test]
+async fn an_unmarked_process_that_holds_the_output_does_not_hold_the_end_back() {
+    let mut yard = Yard::new(vec![]).await;
+    yard.edit = Box::new(|launch| {
+        let script = "setsid -f env -i sh -c 'echo $$ > part; mv part pids; exec sleep 1000'; while [ ! -e pids ]; do :; done; exit 3";
+        launch.command = ["sh", "-c", script].map(String::from).to_vec();
+    });
+    let mut agent = yard.begin();
+    assert_eq!(agent.until_exit().await.code, Some(3));
+    let left = pids(&yard);
+    assert_eq!(alive(&left), 1, "nothing tells that this process is ours");
+    tree::signal_group(left[0], tree::Signal::Kill);
+}
