@@ -22,6 +22,10 @@ use std::path::Path;
 /// How many candidates git compares to find renames and copies.
 const RENAME_LIMIT: &str = "-l1000";
 
+/// Stores many new files in one pack rather than as one file each, which takes several times as long. Files that go
+/// through filters are stored singly all the same.
+const PACKED: &[&str] = &["-c", "core.bigFileThreshold=1", "-c", "pack.compression=0", "-c", "core.looseCompression=0"];
+
 /// What a diff starts from.
 #[derive(Debug, Clone)]
 pub enum Start {
@@ -285,7 +289,7 @@ async fn present(repo: &Repo, store: &ObjectStore, scratch: &Path, copied: &[Cop
     if own.exists() {
         std::fs::copy(&own, &private).map_err(Error::io("copy", &own))?;
     }
-    let call = || store.apply(repo.call("store the files").env("GIT_INDEX_FILE", &private)).args(["-c", "core.looseCompression=0"]);
+    let call = || store.apply(repo.call("store the files").env("GIT_INDEX_FILE", &private)).args(PACKED);
     index::take_out(call(), &choice.drop).await?;
     index::put(&call, &choice.put).await?;
     let tree = call().arg("write-tree").oid().await?;

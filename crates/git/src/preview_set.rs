@@ -1,11 +1,12 @@
 //! What merging several branches one after another would come to, and who is in whose way.
 //!
 //! The branches go onto the target in the order given, in memory; one that conflicts is left out and the sequence
-//! goes on. Two git processes per branch, everything else is asked for all of them at once. Touches no ref, index or
+//! goes on. Usually one git process per branch, everything else is asked for all of them at once. Touches no ref, index or
 //! worktree; with [`Objects::Discard`] not even the repository's objects.
 
 use crate::error::Result;
 use crate::file_path::FilePath;
+use crate::graph::Graph;
 use crate::history;
 use crate::merge_tree::{ConflictFile, Merged, ObjectStore, merge_tree, merge_trees};
 use crate::oid::Oid;
@@ -13,7 +14,7 @@ use crate::record::{Author, commit_tree};
 use crate::repo::Repo;
 use crate::runner::{Identity, Policy};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use taskyard_domain::repository::{HookPolicy, SignPolicy};
 
@@ -80,7 +81,7 @@ pub struct SetPreview {
     pub left_out: Vec<LeftOut>,
     /// Files that more than one branch changes.
     pub overlap: Vec<Overlap>,
-    /// The commit with all of `order_ok` merged; the target when there are none.
+    /// A commit with the target and all of `order_ok` as parents; the target when there are none.
     pub commit: Oid,
     /// Its tree.
     pub tree: Oid,
@@ -108,11 +109,17 @@ pub async fn preview_set(repo: &Repo, scratch: &Path, objects: Objects, target: 
     let pairs: Vec<(&Oid, &Oid)> = tips.iter().map(|tip| (target, tip)).collect();
     let alone = merge_trees(repo, &store, target, &pairs).await?;
     let changed = changes(repo, &store, target, &alone).await?;
-    let distances = distances(repo, target, tips).await?;
-    let (order_ok, stuck, commit) = chain(repo, &store, target, tips).await?;
+    let all: Vec<&Oid> = std::iter::once(target).chain(tips).collect();
+    let graph = Graph::read(repo, &all).await?;
+    let Chain { order_ok, stuck, commit, tree } = chain(repo, &store, target, tips, &graph).await?;
     let known = Known { target, tips, alone: &alone, changed: &changed, order_ok: &order_ok };
     let left_out = opponents(repo, &store, &known, stuck).await?;
-    let tree = store.apply(repo.call_common("read a tree")).args(["rev-parse", "--verify"]).arg(format!("{commit}^{{tree}}")).oid().await?;
+    let of_target = graph.reach(target.as_str());
+    let distance = |tip: &Oid| {
+        let of_tip = graph.reach(tip.as_str());
+        (of_tip.difference(&of_target).count(), of_target.difference(&of_tip).count())
+    };
+    let distances: Vec<(usize, usize)> = tips.iter().map(distance).collect();
     let overlap = overlaps(&changed);
     let each = alone.into_iter().enumerate().map(|(index, merged)| Single {
         index,
@@ -137,21 +144,41 @@ struct Known<'a> {
 
 type Stuck = Vec<(usize, Merged)>;
 
-/// The sequence: what merged, what was left out, and the last commit.
-async fn chain(repo: &Repo, store: &ObjectStore, target: &Oid, tips: &[Oid]) -> Result<(Vec<usize>, Stuck, Oid)> {
+/// What the sequence came to.
+struct Chain {
+    order_ok: Vec<usize>,
+    stuck: Stuck,
+    commit: Oid,
+    tree: Oid,
+}
+
+/// The sequence. Each step merges trees by the one merge base the histories have, which takes a single process; where
+/// there may be several, the steps so far become a commit and git finds the bases itself.
+async fn chain(repo: &Repo, store: &ObjectStore, target: &Oid, tips: &[Oid], graph: &Graph) -> Result<Chain> {
     let who = Identity { name: "Taskyard".into(), email: "taskyard@localhost".into() };
     let author = Author { who, policy: Policy { hooks: HookPolicy::Skip, sign: SignPolicy::Never } };
-    let (mut order_ok, mut stuck, mut commit) = (Vec::new(), Vec::new(), target.clone());
+    let combined = async |tree: &Oid, parents: &[&Oid]| match parents {
+        [only] => Ok((*only).clone()),
+        several => commit_tree(repo, store, tree, several, "Trial", &author).await,
+    };
+    let (mut order_ok, mut stuck, mut tree) = (Vec::new(), Vec::new(), history::tree_of(repo, target).await?);
+    let (mut parents, mut inside) = (vec![target], graph.reach(target.as_str()));
     for (index, tip) in tips.iter().enumerate() {
-        let merged = merge_tree(repo, store, None, &commit, tip).await?;
-        if !merged.clean {
+        let of_tip = graph.reach(tip.as_str());
+        let merged = match graph.only_base(&inside, &of_tip) {
+            Some(base) => merge_tree(repo, store, Some(&base), &tree, tip).await?,
+            None => merge_tree(repo, store, None, &combined(&tree, &parents).await?, tip).await?,
+        };
+        if merged.clean {
+            tree = merged.tree;
+            inside.extend(of_tip);
+            parents.push(tip);
+            order_ok.push(index);
+        } else {
             stuck.push((index, merged));
-            continue;
         }
-        commit = commit_tree(repo, store, &merged.tree, &[&commit, tip], "Trial", &author).await?;
-        order_ok.push(index);
     }
-    Ok((order_ok, stuck, commit))
+    Ok(Chain { order_ok, stuck, commit: combined(&tree, &parents).await?, tree })
 }
 
 /// For each branch, the files of the target that it changes; both names of a rename.
@@ -194,42 +221,6 @@ fn split_header<'a>(field: &'a [u8], base: &Oid) -> (Option<Oid>, &'a [u8]) {
         (Some(tree), Some(name)) => (Some(tree), name),
         _ => (None, field),
     }
-}
-
-/// For each branch, how many commits only it has and how many only the target has.
-async fn distances(repo: &Repo, target: &Oid, tips: &[Oid]) -> Result<Vec<(usize, usize)>> {
-    let stage = "count commits";
-    // What all have in common is left out, so that only what differs is read.
-    let common = repo.call_common(stage).args(["merge-base", "--octopus"]).arg(target).args(tips).accept(&[0, 1]).await?;
-    let common = Oid::parse(&String::from_utf8_lossy(&common.stdout));
-    let mut lines: String = std::iter::once(target).chain(tips).map(|oid| format!("{oid}\n")).collect();
-    lines.extend(common.iter().map(|oid| format!("^{oid}\n")));
-    let text = repo.call_common(stage).args(["rev-list", "--parents", "--stdin"]).input(lines).text().await?;
-    let mut parents: HashMap<&str, Vec<&str>> = HashMap::new();
-    for line in text.lines() {
-        let mut words = line.split(' ');
-        if let Some(commit) = words.next() {
-            parents.insert(commit, words.collect());
-        }
-    }
-    let of_target = reach(&parents, target);
-    let distance = |tip: &Oid| {
-        let of_tip = reach(&parents, tip);
-        (of_tip.difference(&of_target).count(), of_target.difference(&of_tip).count())
-    };
-    Ok(tips.iter().map(distance).collect())
-}
-
-/// The commits of the graph that `from` contains.
-fn reach<'a>(parents: &HashMap<&'a str, Vec<&'a str>>, from: &Oid) -> HashSet<&'a str> {
-    let mut seen = HashSet::new();
-    let mut next: Vec<&str> = parents.get_key_value(from.as_str()).map(|(key, _)| *key).into_iter().collect();
-    while let Some(commit) = next.pop() {
-        if let Some(above) = parents.get(commit).filter(|_| seen.insert(commit)) {
-            next.extend(above.iter().filter(|p| parents.contains_key(**p)));
-        }
-    }
-    seen
 }
 
 /// For each branch left out, who is in its way.
