@@ -19,8 +19,6 @@ pub struct Settings {
     pub stall_after: i64,
     /// Silence after which an open run is ended as failed; 0 never.
     pub stall_kill_after: i64,
-    /// How long an idle session keeps its process.
-    pub idle_timeout: i64,
     /// A run that waits for a person longer than this gives its slot back.
     pub slot_yield_after: i64,
     /// Longest a setup, cleanup or verify script may take.
@@ -31,12 +29,6 @@ pub struct Settings {
     pub limit_backoff: i64,
     /// Put behind every MCP tool name, such as `_kandev`.
     pub tool_suffix: String,
-    /// Repositories below these folders are left out of daily preparation.
-    pub report_excluded_paths: Vec<String>,
-    /// Most open tasks on My Day.
-    pub daily_prep_max_tasks: i64,
-    /// Largest attachment, bytes.
-    pub attachment_limit: i64,
     /// Where worktrees live; the data folder when empty.
     pub worktree_root: String,
 }
@@ -50,15 +42,11 @@ impl Default for Settings {
             resume_limited: true,
             stall_after: 600,
             stall_kill_after: 7200,
-            idle_timeout: 300,
             slot_yield_after: 10,
             script_limit: 600,
             wait_limit: 900,
             limit_backoff: 60,
             tool_suffix: String::new(),
-            report_excluded_paths: Vec::new(),
-            daily_prep_max_tasks: 5,
-            attachment_limit: 10 << 20,
             worktree_root: String::new(),
         }
     }
@@ -74,13 +62,10 @@ impl Settings {
             ("configured_slots", self.configured_slots, 1, 64),
             ("stall_after", self.stall_after, 1, 604_800),
             ("stall_kill_after", self.stall_kill_after, 0, 604_800),
-            ("idle_timeout", self.idle_timeout, 0, 86_400),
             ("slot_yield_after", self.slot_yield_after, 0, 86_400),
             ("script_limit", self.script_limit, 1, 86_400),
             ("wait_limit", self.wait_limit, 1, 3_600),
             ("limit_backoff", self.limit_backoff, 1, 3_600),
-            ("daily_prep_max_tasks", self.daily_prep_max_tasks, 1, 100),
-            ("attachment_limit", self.attachment_limit, 1, 1 << 30),
         ];
         for (name, value, min, max) in bounds {
             if value < min || value > max {
