@@ -1,0 +1,103 @@
+//! What a run's token may see and do.
+
+use crate::support::{Yard, claimed, input};
+use serde_json::json;
+use taskyard_domain::Class;
+use taskyard_domain::id::RunId;
+use taskyard_domain::task::Status;
+
+/// A yard with a task, an agent that works on it, and a task of another workspace.
+async fn two_workspaces() -> (Yard, taskyard_engine::Caller, String) {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let own = yard.add(&list, "own").await;
+    let run = yard.open_run(&own).await;
+    let agent = yard.run_of(&run);
+    yard.engine.workspace_add(&yard.me(), input(json!({ "slug": "other" }))).await.unwrap();
+    let other = yard.engine.create_list(&yard.me(), input(json!({ "name": "O", "workspace_id": "other" }))).await.unwrap();
+    let foreign = yard.engine.add_task(&yard.me(), input(json!({ "list_id": other.list_id, "title": "secret" }))).await.unwrap();
+    (yard, agent, foreign.short_id)
+}
+
+#[tokio::test]
+async fn a_run_sees_its_workspace_only() {
+    let (yard, agent, foreign) = two_workspaces().await;
+    assert_eq!(foreign, "OT-1");
+    let error = yard.engine.get_task(&agent, input(json!({ "task_id": foreign }))).await.unwrap_err();
+    assert_eq!(error.class, Class::NotFound, "as if it didn't exist");
+    let tasks = yard.engine.list_tasks(&agent, input(json!({}))).await.unwrap();
+    assert_eq!(tasks.tasks.iter().map(|task| task.short_id.as_str()).collect::<Vec<_>>(), ["TY-1"]);
+    let other = yard.engine.list_tasks(&agent, input(json!({ "workspace_id": "other" }))).await.unwrap_err();
+    assert_eq!(other.class, Class::NotFound);
+    assert_eq!(yard.engine.list_workspaces(&agent, input(json!({}))).await.unwrap().workspaces.len(), 1);
+    assert_eq!(yard.engine.list_task_lists(&agent, input(json!({}))).await.unwrap().total, 1);
+    let audit = yard.engine.get_audit_log(&agent, input(json!({ "workspace": "other" }))).await.unwrap_err();
+    assert_eq!(audit.class, Class::NotFound);
+    let depends = input(json!({ "task_id": "TY-1", "depends_on_task_id": foreign }));
+    assert_eq!(yard.engine.add_task_dependency(&agent, depends).await.unwrap_err().class, Class::NotFound);
+    let run = yard.open_run(&foreign).await;
+    assert!(!yard.engine.get_run(&agent, input(json!({ "run_id": run.id }))).await.unwrap().found);
+    assert!(yard.engine.get_run(&yard.me(), input(json!({ "run_id": run.id }))).await.unwrap().found);
+    assert_eq!(yard.engine.list_runs(&agent, input(json!({}))).await.unwrap().runs.len(), 1);
+    assert_eq!(yard.engine.list_runs(&yard.me(), input(json!({}))).await.unwrap().runs.len(), 2);
+}
+
+#[tokio::test]
+async fn tasks_do_not_depend_across_workspaces() {
+    let (yard, _, foreign) = two_workspaces().await;
+    let depends = input(json!({ "task_id": "TY-1", "depends_on_task_id": foreign }));
+    let error = yard.engine.add_task_dependency(&yard.me(), depends).await.unwrap_err();
+    assert_eq!((error.class, error.field.as_deref()), (Class::NotFound, Some("depends_on_task_id")));
+}
+
+#[tokio::test]
+async fn several_workspaces_have_to_be_told_apart() {
+    let (yard, _, _) = two_workspaces().await;
+    let error = yard.engine.list_tasks(&yard.me(), input(json!({}))).await.unwrap_err();
+    assert_eq!(error.field.as_deref(), Some("workspace_id"));
+    assert!(error.message.contains("main") && error.message.contains("other"), "{error}");
+}
+
+#[tokio::test]
+async fn an_agent_does_not_decide_for_a_person() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let (own, reviewed) = (yard.add(&list, "own").await, yard.add(&list, "reviewed").await);
+    let run = yard.open_run(&own).await;
+    let agent = yard.run_of(&run);
+    yard.force(&reviewed, Status::WaitingForReview).await;
+    for word in ["done", "ready", "cancelled"] {
+        let said = yard.engine.update_task_status(&agent, input(json!({ "task_id": reviewed, "status": word }))).await;
+        assert_eq!(said.unwrap_err().class, Class::Forbidden, "{word}");
+        let said = yard.engine.update_task(&agent, input(json!({ "task_id": reviewed, "state": word }))).await;
+        assert_eq!(said.unwrap_err().class, Class::Forbidden, "{word}");
+    }
+    let cancel = yard.engine.update_task_status(&agent, input(json!({ "task_id": own, "status": "cancelled" }))).await;
+    assert_eq!(cancel.unwrap_err().class, Class::Forbidden, "a run's end is a person's");
+    let folder = input(json!({ "name": "L", "local_path": yard.path() }));
+    assert_eq!(yard.engine.create_list(&agent, folder).await.unwrap_err().class, Class::Forbidden);
+}
+
+#[tokio::test]
+async fn the_operators_operations_are_closed_to_agents() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let own = yard.add(&list, "own").await;
+    let agent = yard.run_of(&claimed(&yard.task(&own).await, RunId(yard.engine.store().ids().next()), yard.engine.store().now()));
+    let engine = &yard.engine;
+    let refused = [
+        engine.agent_add(&agent, input(json!({ "name": "a", "driver": "acp", "command": ["a"] }))).await.err(),
+        engine.agent_remove(&agent, input(json!({ "name": "a" }))).await.err(),
+        engine.agent_unlimit(&agent, input(json!({ "name": "a" }))).await.err(),
+        engine.settings_update(&agent, input(json!({ "settings": {} }))).await.err(),
+        engine.queue_pause(&agent, input(json!({}))).await.err(),
+        engine.queue_resume(&agent, input(json!({}))).await.err(),
+        engine.repository_list(&agent, input(json!({}))).await.err(),
+        engine.repository_update(&agent, input(json!({ "repository_id": "x" }))).await.err(),
+        engine.workspace_add(&agent, input(json!({ "slug": "s" }))).await.err(),
+        engine.workspace_rename(&agent, input(json!({ "workspace": "main", "name": "n" }))).await.err(),
+    ];
+    for (index, error) in refused.into_iter().enumerate() {
+        assert_eq!(error.map(|error| error.class), Some(Class::Forbidden), "operation {index}");
+    }
+}
