@@ -3,13 +3,13 @@
 use super::locked;
 use super::merge_task::merge;
 use crate::effect::Effect;
-use crate::merge::{MergeView, OnConflict, Outcome, Wish};
+use crate::merge::{MergeView, OnConflict, Outcome, Wish, none_under_way};
 use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::alias::Vocabulary;
 use taskyard_domain::id::TaskId;
-use taskyard_domain::merge::{State, Strategy};
+use taskyard_domain::merge::Strategy;
 use taskyard_domain::task::{Context, Fact, Status, Task};
 use taskyard_domain::{Error, Result, worktree};
 use taskyard_store::{Tx, WorktreeFilter};
@@ -114,7 +114,9 @@ impl Engine {
     async fn approve(&self, caller: &Caller, input: ReviewTask) -> Result<ReviewTaskOutput> {
         let strategy = Strategy::read("strategy", &input.strategy)?;
         let (task, place) = self.find_place(caller, &input.task_id, None).await?;
-        let Some(place) = place else { return self.approve_nothing(caller, task.id).await };
+        let Some(place) = place.filter(|p| p.worktree.state != worktree::State::Merged) else {
+            return self.approve_nothing(caller, task.id).await;
+        };
         self.check_one_worktree(&task).await?;
         let wish = Wish {
             strategy,
@@ -165,7 +167,9 @@ impl Engine {
                         .with_hint("approve the children one by one; move or delete them to approve the parent alone"));
                     }
                     change::status(tx, &mut task, Fact::Approved, Context::default()).await?;
-                    Effect::ReleaseTask { task_id: task.id }.push(tx).await?;
+                    if tx.worktree_current(task.id).await?.is_some_and(|w| w.state != worktree::State::Merged) {
+                        Effect::ReleaseTask { task_id: task.id }.push(tx).await?;
+                    }
                     let metadata = json!({ "decision": Decision::Approve, "nothing_to_merge": true });
                     change::audit(tx, &caller, task.workspace_id, "task.reviewed", ("task", task.id), metadata).await?;
                     let note = discarded(tx, &task).await?;
@@ -227,12 +231,7 @@ async fn check_reviewable(tx: &mut Tx, task: &Task) -> Result<()> {
             task.short_id, task.status
         )));
     }
-    let busy = tx.merge_list(task.id).await?.into_iter().find(|r| matches!(r.state, State::Prepared | State::Computed | State::Open));
-    let Some(busy) = busy else { return Ok(()) };
-    let hint = if busy.state == State::Open { "finish it with continue_merge or abort_merge" } else { "wait for it and look again" };
-    Err(Error::precondition(format!("{} has a merge under way ({})", task.short_id, busy.state))
-        .with_details(json!({ "merge_id": busy.id, "merge_worktree_path": busy.merge_worktree_path }))
-        .with_hint(hint))
+    none_under_way(tx, task).await
 }
 
 /// A note where the work was put aside before, so that nobody takes "nothing to merge" for "nothing was done".

@@ -61,7 +61,7 @@ impl Engine {
         check_head(place, &tip, wish.expected_head.as_deref())?;
         place.check_committed(bench, &tip).await?;
         let target = Target::resolve(bench, place, wish.target.as_deref()).await?;
-        let merged_before = again::earlier(bench, &place.records, &target).await?;
+        let merged_before = again::earlier(bench, &place.records, place.worktree.id, &target, &tip).await?;
         let base = history::merge_base(&bench.repo, &target.tip, &tip).await.map_err(fold::git)?;
         if merged_before.is_none() && base.as_ref() == Some(&tip) {
             return Ok(Begun::Nothing);
@@ -185,9 +185,21 @@ async fn check_no_run(read: &mut Read, task: &Task) -> Result<()> {
         .with_hint("wait for its end, cancel_task, or complete_task for a claim"))
 }
 
+/// Refuses while a merge or revert of the task is begun and not ended.
+///
+/// # Errors
+/// `FAILED_PRECONDITION` with the way out, for one that is open; `CONFLICT` for one that goes on right now.
+pub(crate) async fn none_under_way(read: &mut Read, task: &Task) -> Result<()> {
+    let busy = read.merge_list(task.id).await?.into_iter().find(unfinished);
+    busy.map_or(Ok(()), |busy| Err(in_the_way(&busy)))
+}
+
+fn unfinished(record: &MergeRecord) -> bool {
+    matches!(record.state, State::Prepared | State::Computed | State::Open)
+}
+
 /// One merge per worktree at a time, an open one included.
 async fn check_free(tx: &mut Tx, record: &MergeRecord) -> Result<()> {
-    let unfinished = |other: &MergeRecord| matches!(other.state, State::Prepared | State::Computed | State::Open);
     let busy = tx.merge_list(record.task_id).await?.into_iter().find(|other| other.worktree_id == record.worktree_id && unfinished(other));
     busy.map_or(Ok(()), |busy| Err(in_the_way(&busy)))
 }
@@ -196,11 +208,11 @@ async fn check_free(tx: &mut Tx, record: &MergeRecord) -> Result<()> {
 pub(super) fn in_the_way(busy: &MergeRecord) -> Error {
     let details = json!({ "merge_id": busy.id, "state": busy.state, "merge_worktree_path": busy.merge_worktree_path });
     if busy.state == State::Open {
-        return Error::precondition("a merge of this worktree is open already")
+        return Error::precondition("a merge of this task is open")
             .with_details(details)
             .with_hint("resolve its files and call continue_merge, or abort_merge");
     }
-    Error::conflict("a merge of this worktree is under way").with_details(details).with_hint("wait for it and look again")
+    Error::conflict("a merge of this task is under way").with_details(details).with_hint("wait for it and look again")
 }
 
 fn check_head(place: &Place, tip: &Oid, expected: Option<&str>) -> Result<()> {

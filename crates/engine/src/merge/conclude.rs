@@ -44,6 +44,10 @@ impl Engine {
                     let task = tx.task_lock(task_id).await?.ok_or_else(gone)?;
                     let record = tx.merge_fetch(id).await?.ok_or_else(gone)?;
                     let worktree = tx.worktree_lock(record.worktree_id).await?.ok_or_else(gone)?;
+                    if let Some(undone) = record.reverts {
+                        // Locked before the younger one, as everywhere.
+                        tx.merge_lock(undone).await?;
+                    }
                     let record = tx.merge_lock(id).await?.ok_or_else(gone)?;
                     let mut done = Concluded { record, worktree, task };
                     if !matches!(done.record.state, State::Landed | State::Reverted) {
@@ -113,7 +117,7 @@ async fn conclude(tx: &mut Tx, caller: &Caller, done: &mut Concluded, kept: Opti
 /// Marks the merge that a revert undid.
 async fn undo(tx: &mut Tx, revert: &MergeRecord) -> Result<()> {
     let Some(id) = revert.reverts else { return Ok(()) };
-    let Some(mut merged) = tx.merge_lock(id).await? else { return Ok(()) };
+    let Some(mut merged) = tx.merge_fetch(id).await? else { return Ok(()) };
     merged.state = State::Reverted;
     tx.merge_update(&merged).await?;
     announce(tx, &merged);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::MergeId;
-use taskyard_domain::merge::{Kind, State};
+use taskyard_domain::merge::{Kind, MergeRecord, State};
 use taskyard_domain::worktree::{self, Worktree};
 use taskyard_domain::{Class, Error, Result};
 use taskyard_git::unsaved::Known;
@@ -28,7 +28,8 @@ impl Engine {
         taskyard_git::record::release(&bench.repo, &id.to_string()).await.map_err(fold::git)?;
         // Read within the turn: a revert may have made the worktree `kept` meanwhile, which keeps branch and folder.
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };
-        let is_last = place.records.iter().rev().find(|r| r.state == State::Landed).is_some_and(|last| last.id == id);
+        let landed = |r: &&MergeRecord| r.worktree_id == record.worktree_id && r.state == State::Landed;
+        let is_last = place.records.iter().rev().find(landed).is_some_and(|last| last.id == id);
         if record.kind == Kind::Revert || !is_last || place.worktree.state != worktree::State::Merged {
             return Ok(());
         }

@@ -35,7 +35,7 @@ impl Engine {
         let merge = self.merge_of(bench, record).await?;
         let records = self.records_of(record.task_id).await?;
         let target = Target { branch: record.target.clone(), tip: merge.base.clone() };
-        let earlier = again::earlier(bench, &records, &target).await?;
+        let earlier = again::earlier(bench, &records, record.worktree_id, &target, &merge.tip).await?;
         let path = bench.scratch.join(format!("open-{}", record.id));
         open_conflicted_merge(&bench.repo, &bench.scratch, &path, &record.target, &merge, earlier.as_ref()).await.map_err(fold::git)
     }

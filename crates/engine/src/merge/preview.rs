@@ -88,7 +88,7 @@ impl Engine {
         place.check_mergeable()?;
         let tip = place.tip(bench).await?;
         let target = Target::resolve(bench, place, target).await?;
-        let Some(earlier) = again::earlier(bench, &place.records, &target).await? else {
+        let Some(earlier) = again::earlier(bench, &place.records, place.worktree.id, &target, &tip).await? else {
             return Ok(Trial::Ready(Stand { target, commit: tip.clone(), tip, private: None }));
         };
         self.trial_again(bench, target, tip, &earlier).await

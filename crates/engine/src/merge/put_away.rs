@@ -6,7 +6,7 @@ use crate::{Caller, Engine, change, fold};
 use serde_json::json;
 use std::path::Path;
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
-use taskyard_domain::id::{SnapshotId, TaskId, WorktreeId};
+use taskyard_domain::id::{RepositoryId, SnapshotId, TaskId, WorktreeId};
 use taskyard_domain::merge::{self, Snapshot};
 use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Error, Result};
@@ -43,9 +43,19 @@ impl Engine {
         let filter = WorktreeFilter { task: Some(task), ..WorktreeFilter::default() };
         let all = self.store().read(move |read| Box::pin(async move { read.worktree_list(filter).await })).await?;
         for worktree in all.into_iter().filter(|w| w.has_folder || w.state == State::Active) {
+            if self.repository_is_gone(worktree.repository_id).await? {
+                tracing::warn!(path = %worktree.path, "its repository is gone, so a worktree's folder stays as it is");
+                continue;
+            }
             self.put_away(&Caller::system(), worktree.id, Loss::Snapshot("its task was deleted or done".into())).await?;
         }
         Ok(())
+    }
+
+    /// Whether nothing is left of a repository that a worktree could be removed from.
+    async fn repository_is_gone(&self, id: RepositoryId) -> Result<bool> {
+        let repository = self.store().read(move |read| Box::pin(async move { read.repository_fetch(id).await })).await?;
+        Ok(repository.and_then(|r| r.local_path).is_none_or(|path| !Path::new(&path).exists()))
     }
 
     /// Removes a worktree's folder. Again: changes nothing more. Goes on to its end even when the caller stops waiting.

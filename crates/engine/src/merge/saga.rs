@@ -129,7 +129,7 @@ impl Engine {
         let merge = self.merge_of(bench, record).await?;
         let records = self.records_of(record.task_id).await?;
         let target = Target { branch: record.target.clone(), tip: merge.base.clone() };
-        let computed = match again::earlier(bench, &records, &target).await? {
+        let computed = match again::earlier(bench, &records, record.worktree_id, &target, &merge.tip).await? {
             Some(earlier) => compute_again(&bench.repo, &bench.scratch, &merge, &earlier).await,
             None => compute(&bench.repo, &bench.scratch, &merge).await,
         };

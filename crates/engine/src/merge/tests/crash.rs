@@ -183,3 +183,37 @@ async fn a_resolution_cut_off_before_it_landed_stays_open() {
     assert!(yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap().merged);
     assert_eq!(yard.show("main", "a.txt").await.as_deref(), Some("both"));
 }
+
+#[tokio::test]
+async fn a_target_that_moved_without_its_tree_is_completed() {
+    let yard = Yard::new().await;
+    let work = yard.task("Change a").await;
+    yard.work(&work, "a.txt", "task\n").await;
+    merge_until(&yard, &work, Strategy::Merge, Step::Computed, 1).await;
+    let commit = yard.records(work.task).await[0].target_after.clone().unwrap();
+    yard.git(&["update-ref", "refs/heads/main", &commit]).await;
+    yard.repo.write("a.txt", "mine\n").unwrap();
+    let after = yard.restarted();
+    after.reconcile_merges().await.unwrap();
+    assert_eq!(yard.records(work.task).await[0].state, State::Computed, "the user's edit is in the way");
+    assert_eq!(std::fs::read_to_string(yard.repo.path().join("a.txt")).unwrap(), "mine\n");
+    let error = yard.approve(&work).await.unwrap_err();
+    assert!(error.message.contains("a.txt") && error.class == Class::FailedPrecondition, "{error}");
+    yard.repo.write("a.txt", "a.txt\n").unwrap();
+    let done = yard.approve(&work).await.unwrap();
+    assert_eq!(done.merge.unwrap().commit, commit);
+    assert_eq!((yard.git(&["status", "--porcelain"]).await.as_str(), yard.status(work.task).await), ("", Status::Done));
+}
+
+#[tokio::test]
+async fn nothing_starts_while_a_merge_goes_on() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    merge_until(&yard, &work, Strategy::Merge, Step::Computed, 1).await;
+    let reject = about(&work, json!({ "decision": "reject_park" }));
+    let error = yard.engine.review_task(&operator(), reject).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+    let error = yard.engine.run_task_now(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+}

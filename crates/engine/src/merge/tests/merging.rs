@@ -337,3 +337,45 @@ async fn the_cleanup_script_runs_before_the_folder_goes() {
     assert_eq!(std::fs::read_to_string(mark).unwrap(), "b\n");
     assert!(!work.path.exists());
 }
+
+// C12
+#[tokio::test]
+async fn an_operation_in_progress_in_the_users_tree_refuses_the_merge() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    yard.git(&["checkout", "-q", "-b", "side"]).await;
+    yard.others("a.txt", "side\n").await;
+    yard.git(&["checkout", "-q", "main"]).await;
+    yard.others("a.txt", "main\n").await;
+    assert!(yard.repo.git(&["merge", "-q", "side"]).await.is_err(), "a conflict of the user's own");
+    let before = yard.snap().await;
+    let error = yard.approve(&work).await.unwrap_err();
+    assert!(error.class == Class::FailedPrecondition && error.message.contains("merge is in progress"), "{error}");
+    assert_eq!(yard.snap().await, before);
+}
+
+// D2
+#[tokio::test]
+async fn what_a_finished_run_left_running_is_ended_before_the_merge() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    let marker = yard.session(&work).await;
+    let (name, value) = marker.split_once('=').unwrap();
+    let sleep = taskyard_process::spawn::Spawn {
+        program: "sleep".into(),
+        args: vec!["600".into()],
+        cwd: work.path.clone(),
+        env: yard.repo.env().clone().with(name, value),
+        stdin: false,
+        marker: Some(marker.clone()),
+    };
+    let mut child = taskyard_process::spawn::spawn(sleep).unwrap();
+    assert_eq!(taskyard_process::tree::marked(&marker).len(), 1);
+    yard.approve(&work).await.unwrap();
+    assert!(taskyard_process::tree::marked(&marker).is_empty());
+    child.wait().await.unwrap();
+    yard.effects().await;
+    assert!(!work.path.exists());
+}

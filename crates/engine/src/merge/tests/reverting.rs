@@ -145,3 +145,52 @@ async fn the_diff_of_reverted_work_is_the_whole_of_it() {
     let kept = yard.engine.get_task_diff(&operator(), about(&work, json!({}))).await.unwrap();
     assert_eq!((kept.worktree_state.as_str(), names(kept.clone())), ("kept", vec!["b.txt".to_owned()]));
 }
+
+#[tokio::test]
+async fn work_begun_anew_after_a_revert_doesnt_bring_the_old_work_back() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "rejected\n").await;
+    yard.approve(&work).await.unwrap();
+    yard.effects().await;
+    yard.revert(&work).await.unwrap();
+    rebuild(&yard, &work).await;
+    yard.repo.git_in(&work.path, &["reset", "-q", "--hard", "main"]).await.unwrap();
+    yard.work(&work, "c.txt", "another way\n").await;
+    yard.approve(&work).await.unwrap();
+    assert!(yard.show("main", "b.txt").await.is_none());
+    assert_eq!(yard.show("main", "c.txt").await.as_deref(), Some("another way"));
+}
+
+#[tokio::test]
+async fn a_last_commit_amended_after_a_revert_lands_with_what_was_before_it() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    yard.work(&work, "c.txt", "first\n").await;
+    yard.approve(&work).await.unwrap();
+    yard.effects().await;
+    yard.revert(&work).await.unwrap();
+    rebuild(&yard, &work).await;
+    yard.write(&work, "d.txt", "amended\n");
+    yard.repo.git_in(&work.path, &["add", "-A"]).await.unwrap();
+    yard.repo.git_in(&work.path, &["commit", "-q", "--amend", "--no-edit"]).await.unwrap();
+    yard.approve(&work).await.unwrap();
+    for (name, content) in [("b.txt", "b"), ("c.txt", "first"), ("d.txt", "amended")] {
+        assert_eq!(yard.show("main", name).await.as_deref(), Some(content), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_discarded_worktrees_reverted_work_stays_out() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    yard.approve(&work).await.unwrap();
+    yard.effects().await;
+    yard.revert(&work).await.unwrap();
+    yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({ "discard_changes": true }))).await.unwrap();
+    let answer = yard.approve(&work).await.unwrap();
+    assert!(answer.nothing_to_merge && answer.note.is_some());
+    assert!(yard.show("main", "b.txt").await.is_none());
+}

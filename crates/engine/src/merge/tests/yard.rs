@@ -6,9 +6,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use taskyard_domain::id::{ListId, RepositoryId, RunId, TaskId, WorktreeId};
+use taskyard_domain::id::{ListId, RepositoryId, RunId, SessionId, TaskId, WorktreeId};
 use taskyard_domain::merge::MergeRecord;
 use taskyard_domain::repository::Repository;
+use taskyard_domain::session::Session;
 use taskyard_domain::task::{Status, Task};
 use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Actor, Face, Result};
@@ -223,6 +224,29 @@ impl Yard {
 
     pub async fn revert(&self, work: &Work) -> Result<crate::commands::output::RevertMergeOutput> {
         self.engine.revert_merge(&operator(), about(work, json!({}))).await
+    }
+
+    /// A session of the task's, as its last run left it; what marks its processes.
+    pub async fn session(&self, work: &Work) -> String {
+        let agent = json!({ "name": "agent", "driver": "exec", "command": ["true"] });
+        let agent = self.engine.agent_add(&operator(), input(agent)).await.unwrap();
+        let now = self.engine.now();
+        let session = Session {
+            id: SessionId::new(self.engine.ids()),
+            workspace_id: self.row(work.task).await.workspace_id,
+            task_id: work.task,
+            agent_id: agent.agent_id.parse().unwrap(),
+            profile_id: agent.profile_id.parse().unwrap(),
+            worktree_id: Some(work.worktree),
+            is_primary: true,
+            state: taskyard_domain::session::State::Completed,
+            agent_session_id: None,
+            created_at: now,
+            updated_at: now,
+        };
+        let marker = crate::session::marker(session.id);
+        self.engine.store().write(move |tx| Box::pin(async move { tx.session_insert(&session).await })).await.unwrap();
+        marker
     }
 
     /// The caller that an agent of this task's run would be.
