@@ -116,17 +116,7 @@ impl Server {
     pub async fn with(sessions: Arc<Table>, suffix: &'static str, adjust: impl FnOnce(Dispatcher) -> Dispatcher) -> Self {
         let (sender, traces) = mpsc::unbounded_channel();
         let script = Arc::new(Script { traces: sender, release: Notify::new(), suffix });
-        let shutdown = CancellationToken::new();
-        let readiness = Readiness::default();
-        readiness.set();
-        let guard = Guard::new(&["yard.example".into()], &["https://front.example".into()]).unwrap();
-        let timing = Timing { early: Duration::from_millis(30), progress: Duration::from_millis(30), ..Timing::default() };
-        let dispatcher = adjust(Dispatcher::new(script.clone()));
-        let router = taskyard_web::router(App { dispatcher, sessions, readiness, guard, timing, shutdown: shutdown.clone() });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let token = shutdown.clone();
-        let ended = tokio::spawn(async move { taskyard_web::serve(listener, router, token, Duration::from_secs(30)).await.unwrap() });
+        let (addr, shutdown, ended) = serve(adjust(Dispatcher::new(script.clone())), sessions).await;
         Self { addr, script, traces, shutdown, ended }
     }
 
@@ -147,9 +137,7 @@ impl Server {
 
     /// Sends a request and leaves the answer to be read.
     pub async fn open(&self, request: Request) -> Open {
-        let mut stream = TcpStream::connect(self.addr).await.unwrap();
-        stream.write_all(request.bytes(self.addr).as_bytes()).await.unwrap();
-        Open { stream, read: Vec::new() }
+        open(self.addr, request).await
     }
 
     /// A POST of `message` to `/mcp` with `headers`.
@@ -166,6 +154,31 @@ impl Server {
         assert_eq!(self.send(Request::mcp(&[("mcp-session-id", &id)], &done).at(path)).await.status, 202);
         id
     }
+}
+
+/// Serves on a port of its own: where, what stops it, and when it has stopped.
+pub async fn serve(
+    dispatcher: Dispatcher,
+    sessions: Arc<dyn SessionStore>,
+) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+    let shutdown = CancellationToken::new();
+    let readiness = Readiness::default();
+    readiness.set();
+    let guard = Guard::new(&["yard.example".into()], &["https://front.example".into()]).unwrap();
+    let timing = Timing { early: Duration::from_millis(30), progress: Duration::from_millis(30), ..Timing::default() };
+    let router = taskyard_web::router(App { dispatcher, sessions, readiness, guard, timing, shutdown: shutdown.clone() });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let token = shutdown.clone();
+    let ended = tokio::spawn(async move { taskyard_web::serve(listener, router, token, Duration::from_secs(30)).await.unwrap() });
+    (addr, shutdown, ended)
+}
+
+/// Sends a request to `addr` and leaves the answer to be read.
+pub async fn open(addr: SocketAddr, request: Request) -> Open {
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    stream.write_all(request.bytes(addr).as_bytes()).await.unwrap();
+    Open { stream, read: Vec::new() }
 }
 
 pub fn initialize() -> Value {
