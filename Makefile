@@ -11,7 +11,7 @@ build: ## Build everything (target/debug/taskyard)
 	$(CARGO) build --workspace --locked
 
 release: ## Build for real use (target/release/taskyard)
-	$(CARGO) build --release --locked -p taskyard
+	$(CARGO) build --release --locked -p taskyard --features tls
 
 demo: ## Do the main job on a throw-away repository and leave the server running
 	$(CARGO) build --locked -p taskyard

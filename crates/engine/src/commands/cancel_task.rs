@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 use taskyard_domain::id::{RunId, TaskId};
-use taskyard_domain::run::{Kind, Outcome};
+use taskyard_domain::run::Kind;
 use taskyard_domain::task::{Context, Fact, Status, Word};
 use taskyard_domain::{Error, Result};
 
@@ -85,7 +85,7 @@ impl Engine {
         match found {
             Found::Idle(task) => self.cancelled(task, None).await,
             Found::Claimed(task, run) => {
-                self.end_run(run, Ending::new(Outcome::Cancelled, "cancelled by a person")).await?;
+                self.end_run(run, Ending::cancelled()).await?;
                 self.cancelled(task, Some(run)).await
             }
             Found::Managed(task, run) => {

@@ -128,7 +128,7 @@ async fn called_off(inbox: &mut mpsc::UnboundedReceiver<Msg>, learnt: &mut Learn
 /// The ending of a run that came to no turn's end.
 fn broken_off(learnt: &Learnt, error: Error) -> Ending {
     if learnt.cancelled {
-        Ending::new(Outcome::Cancelled, "cancelled by a person")
+        Ending::cancelled()
     } else if learnt.stopping {
         Ending { orderly: true, ..Ending::new(Outcome::Interrupted, "the server was stopped") }
     } else {
@@ -273,7 +273,10 @@ impl Turn<'_> {
                         waiting.answered(request_id, answer);
                         self.go_on(handle, &mut waiting).await?;
                     }
-                    Some(Msg::SlotGranted) => waiting.release(handle),
+                    Some(Msg::SlotGranted) => {
+                        silent_since = Instant::now();
+                        waiting.release(handle);
+                    }
                 },
                 event = handle.events.recv() => {
                     silent_since = Instant::now();
@@ -295,10 +298,10 @@ impl Turn<'_> {
         }
     }
 
-    /// When silence of the agent next matters; never while it waits for a person.
+    /// When silence of the agent next matters; never while it waits for a person or for a slot.
     fn stall_at(&self, silent_since: Instant, waiting: &Waiting) -> Option<Instant> {
         let settings = &self.facts.settings;
-        if !waiting.open.is_empty() {
+        if !waiting.open.is_empty() || !waiting.held.is_empty() {
             return None;
         }
         let after = |seconds: i64| silent_since + Duration::from_secs(u64::try_from(seconds).unwrap_or_default());

@@ -38,6 +38,11 @@ impl Ending {
     pub(crate) fn new(outcome: Outcome, cause: impl Into<String>) -> Self {
         Self { outcome, cause: Some(cause.into()), exit_code: None, limit: None, orderly: false }
     }
+
+    /// The ending of a run that a person called off.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(Outcome::Cancelled, "cancelled by a person")
+    }
 }
 
 impl Engine {
@@ -59,6 +64,8 @@ impl Engine {
                     };
                     let Some(mut run) = tx.run_lock(run_id).await?.filter(Run::is_open) else { return Ok(()) };
                     let settings = tx.settings_fetch().await?;
+                    // A person's word that came before the end was recorded stands, whatever the agent made of it.
+                    let ending = if run.cancel_requested { Ending::cancelled() } else { ending };
                     close_run(tx, &mut run, &ending).await?;
                     void_questions(tx, &run).await?;
                     if let Some(session) = session {
@@ -85,7 +92,7 @@ impl Engine {
             taskyard_process::tree::end(pid, started, &marker).await;
         }
         let ending = if run.cancel_requested {
-            Ending::new(Outcome::Cancelled, "cancelled by a person")
+            Ending::cancelled()
         } else {
             Ending::new(Outcome::Interrupted, "the server stopped while the agent was working")
         };

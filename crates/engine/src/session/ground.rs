@@ -220,10 +220,11 @@ impl Engine {
             let what = taskyard_git::commit::AutoCommit { message: &message, author: &author, copied: &copied, scratch: &self.paths().scratch() };
             let done = taskyard_git::commit::auto_commit(&ground.project, &ground.tree, &what).await.map_err(fold::git)?;
             if done.commit.is_some() {
-                recorder.notice("info", format!("committed {} files that the agent had left uncommitted", done.files.len())).await?;
+                let files = if done.files.len() == 1 { "1 file".into() } else { format!("{} files", done.files.len()) };
+                recorder.notice("info", format!("committed {files} that the agent had left uncommitted")).await?;
             }
             for (path, why) in &done.left_out {
-                recorder.notice("warning", format!("{path} was left out of the commit: {why:?}")).await?;
+                recorder.notice("warning", format!("{path} was left out of the commit: {}", why.as_sentence())).await?;
             }
             if let Some(warning) = done.warning {
                 recorder.notice("warning", warning).await?;
