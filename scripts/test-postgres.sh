@@ -107,6 +107,8 @@ stop)
 run)
     shift
     if [ -n "${TASKYARD_TEST_POSTGRES_URL:-}" ]; then exec "$@"; fi
+    # A server of its own: two runs side by side don't stop each other's.
+    state="$state.$$"
     trap stop EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
