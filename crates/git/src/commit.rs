@@ -55,6 +55,17 @@ pub enum LeftOut {
     IgnoredLink,
 }
 
+impl LeftOut {
+    /// The reason in words.
+    pub fn as_sentence(self) -> &'static str {
+        match self {
+            Self::CopiedIn => "it was copied in from your checkout",
+            Self::EmbeddedRepository => "it is a repository of its own",
+            Self::IgnoredLink => "it is a link where the ignore rules name a folder",
+        }
+    }
+}
+
 /// What committing came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AutoCommitted {
@@ -183,7 +194,10 @@ async fn commit(project: &Repo, worktree: &Repo, choice: &Choice, what: &AutoCom
 
 /// An agent that was ended while it ran git leaves the index locked for ever. The lock is taken away when it stays
 /// although no process is in the worktree any more.
-async fn clear_stale_lock(worktree: &Repo) -> Result<()> {
+///
+/// # Errors
+/// [`Error::Io`] when it can't be removed.
+pub async fn clear_stale_lock(worktree: &Repo) -> Result<()> {
     let lock = worktree.git_dir().join("index.lock");
     let give_up = tokio::time::Instant::now() + STALE_AFTER;
     while lock.exists() {

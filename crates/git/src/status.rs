@@ -5,6 +5,7 @@
 use crate::copy::CopiedFile;
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
+use crate::ignored_links::ignored_links;
 use crate::index;
 use crate::oid::Oid;
 use crate::repo::{Head, Repo};
@@ -100,7 +101,7 @@ pub struct Status {
 /// # Errors
 /// Git's; [`Error::NotFound`] for an unknown target.
 pub async fn status(repo: &Repo, target: Option<&str>, copied: &[CopiedFile]) -> Result<Status> {
-    let (head, changes) = (repo.head().await?, changes(repo, copied).await?);
+    let (head, changes) = (repo.head().await?, meant(repo, changes(repo, copied).await?).await?);
     let distance = match (target, head.oid()) {
         (Some(target), Some(oid)) => Some(distance(repo, oid, target).await?),
         _ => None,
@@ -141,6 +142,15 @@ pub fn operation(repo: &Repo) -> Option<Operation> {
     } else {
         None
     }
+}
+
+/// `changes` without untracked links where the ignore rules name a folder: nobody means those to be committed.
+pub(crate) async fn meant(repo: &Repo, mut changes: Vec<Change>) -> Result<Vec<Change>> {
+    let is_link = |change: &&Change| change.kind == ChangeKind::Untracked && change.path.within(repo.root()).is_symlink();
+    let links: Vec<_> = changes.iter().filter(is_link).map(|change| change.path.clone()).collect();
+    let ignored = ignored_links(repo, &links).await?;
+    changes.retain(|change| change.kind != ChangeKind::Untracked || !ignored.contains(&change.path));
+    Ok(changes)
 }
 
 /// The uncommitted changes of the worktree `repo`, without those of `copied` that are as they were copied.

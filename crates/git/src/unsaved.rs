@@ -1,7 +1,7 @@
 //! What would be lost if a worktree were removed now.
 //!
-//! Reads only. Ignored files and unchanged copied-in files don't count; everything a person or an agent could miss
-//! does, inside submodules and embedded repositories too.
+//! Reads only. Ignored files, links in the place of ignored folders and unchanged copied-in files don't count;
+//! everything a person or an agent could miss does, inside submodules and embedded repositories too.
 
 use crate::copy::CopiedFile;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::index;
 use crate::oid::Oid;
 use crate::repo::Repo;
 use crate::runner::split_nul;
-use crate::status::{Change, ChangeKind, Operation, all_changes, operation};
+use crate::status::{Change, ChangeKind, Operation, all_changes, meant, operation};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -100,7 +100,7 @@ fn few(names: &[String]) -> String {
 /// # Errors
 /// Git's.
 pub async fn unsaved(repo: &Repo, known: Known<'_>) -> Result<Unsaved> {
-    let changes = all_changes(repo, known.copied).await?;
+    let changes = meant(repo, all_changes(repo, known.copied).await?).await?;
     Ok(Unsaved {
         commits: unreached(repo).await?,
         stashes: own_stashes(repo, known.branch).await?,

@@ -2,6 +2,7 @@
 
 use crate::Environment;
 use crate::spawn::{Spawn, spawn};
+use crate::tree;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -183,7 +184,7 @@ fn said(stderr: &str) -> String {
 pub async fn run(command: Command) -> Result<Output, Error> {
     let argv = command.argv();
     let (limit, cap, input) = (command.time_limit, command.output_cap, command.input.clone());
-    let mut child = spawn(Spawn::from(command))?;
+    let (mut child, _helper) = tree::start_helper(|| spawn(Spawn::from(command)))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let feed = async move {
         if let (Some(mut stdin), Input::Bytes(bytes)) = (stdin, input) {

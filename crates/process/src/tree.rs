@@ -1,9 +1,37 @@
 //! Process trees: who is alive, who carries a marker, and how to end them all.
 
+use crate::spawn::Child;
 use rustix::process::{Pid, kill_process, kill_process_group, test_kill_process_group};
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Process groups of the commands that [`run`](crate::run::run) is waiting for right now.
+static HELPERS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn helpers() -> MutexGuard<'static, BTreeSet<i32>> {
+    HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says that a command of ours has ended, when dropped.
+pub(crate) struct Helper(i32);
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        helpers().remove(&self.0);
+    }
+}
+
+/// Starts a command of ours that is waited for. Nobody looks for processes between its start and its entry.
+pub(crate) fn start_helper<E>(start: impl FnOnce() -> Result<Child, E>) -> Result<(Child, Helper), E> {
+    let mut helpers = helpers();
+    let child = start()?;
+    helpers.insert(child.pid());
+    let helper = Helper(child.pid());
+    Ok((child, helper))
+}
 
 /// The two signals used to end processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +111,15 @@ pub fn marked(marker: &str) -> Vec<i32> {
     pids().into_iter().filter(|pid| *pid != own && holds(*pid) && start_time(*pid).is_some()).collect()
 }
 
-/// Ids of living processes whose working folder is `folder` or inside it, this process left out.
+/// Ids of living processes whose working folder is `folder` or inside it. This process and the short commands that it
+/// is waiting for (a question to git, say) are left out: they don't live there.
 pub fn inside(folder: &Path) -> Vec<i32> {
+    let helpers = helpers();
     let own = i32::try_from(std::process::id()).unwrap_or_default();
     let folder: PathBuf = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let within = |pid: i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(&folder));
-    pids().into_iter().filter(|pid| *pid != own && within(*pid)).collect()
+    let is_helper = |pid: i32| stat(pid).is_some_and(|stat| helpers.contains(&stat.group));
+    pids().into_iter().filter(|pid| *pid != own && within(*pid) && !is_helper(*pid)).collect()
 }
 
 /// Kills everything that carries `marker`, again until nothing is left (bounded). Returns how many were killed.

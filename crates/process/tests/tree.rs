@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
-use taskyard_process::{Child, Environment, Spawn, spawn, tree};
+use taskyard_process::{Child, Command, Environment, Spawn, run, spawn, tree};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 const GRACE: Duration = Duration::from_millis(200);
@@ -126,6 +126,26 @@ async fn processes_inside_a_folder_are_found() {
     assert_eq!(tree::inside(&folder), tree.pids);
     tree.child.end(GRACE).await;
     assert_eq!(tree::inside(&folder), Vec::<i32>::new());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn commands_of_our_own_do_not_live_in_a_folder() {
+    let folder = std::env::temp_dir().join(format!("taskyard-helper-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = "sleep 1000 & echo $! >pid; touch started; wait";
+    let command = Command::new("sh", &folder, Environment::from_vars(std::env::vars_os())).arg("-c").arg(script);
+    let working = tokio::spawn(run(command));
+    while !folder.join("started").exists() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(tree::inside(&folder), Vec::<i32>::new());
+    working.abort();
+    assert!(working.await.unwrap_err().is_cancelled());
+    let left: i32 = std::fs::read_to_string(folder.join("pid")).unwrap().trim().parse().unwrap();
+    while tree::start_time(left).is_some() {
+        tokio::task::yield_now().await;
+    }
     std::fs::remove_dir_all(folder).unwrap();
 }
 
