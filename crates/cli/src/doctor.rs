@@ -10,8 +10,8 @@ use taskyard_domain::Error;
 use taskyard_git::Git;
 use taskyard_process::Environment;
 
-/// The oldest git whose `merge-tree --write-tree` answers as we need it.
-const OLDEST_GIT: (u32, u32) = (2, 40);
+/// The oldest git that merges trees without a checkout in the way we need (`merge-tree`, `--attr-source`).
+const OLDEST_GIT: (u32, u32) = (2, 45);
 
 /// Runs every check; fails when something that Taskyard can't do without is missing.
 pub async fn run(global: &Global, show: &Show) -> Result<()> {
@@ -23,7 +23,11 @@ pub async fn run(global: &Global, show: &Show) -> Result<()> {
         checks.push(Check::good(agent.name, agent.version.clone().unwrap_or_else(|| "installed, version unknown".into())));
     }
     if !agents.iter().any(|agent| agent.installed()) {
-        checks.push(Check::warn("agents", "no known agent is on PATH", "install Claude Code, Codex or another, or use any command with `taskyard agent add NAME --driver exec -- COMMAND`"));
+        checks.push(Check::warn(
+            "agents",
+            "no known agent is on PATH",
+            "install Claude Code, Codex or another, or use any command with `taskyard agent add NAME --driver exec -- COMMAND`",
+        ));
     }
     let bad = checks.iter().any(|check| check.level == "missing");
     let answer = json!({ "ok": !bad, "checks": checks.iter().map(Check::json).collect::<Vec<_>>() });
@@ -67,7 +71,7 @@ impl Check {
 }
 
 async fn git(env: &Environment) -> Check {
-    let hint = "install git 2.40 or newer";
+    let hint = "install git 2.45 or newer";
     let found = Git::new(env.clone()).call("ask for git's version", "/").arg("--version").text().await;
     let Ok(text) = found else { return Check::missing("git", "not found on PATH", hint) };
     let mut numbers = text.split(' ').nth(2).unwrap_or_default().split('.').map(|n| n.parse::<u32>().unwrap_or(0));
