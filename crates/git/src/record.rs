@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::merge_tree::ObjectStore;
 use crate::oid::Oid;
+use crate::refs;
 use crate::repo::Repo;
 use crate::runner::{Call, Identity, Policy};
 use taskyard_domain::repository::{HookPolicy, SignPolicy};
@@ -44,6 +45,30 @@ pub(crate) async fn protect(repo: &Repo, id: &str, commit: &Oid) -> Result<()> {
 pub async fn release(repo: &Repo, id: &str) -> Result<()> {
     repo.call_common("release the result").args(["update-ref", "-d"]).arg(merge_ref(id)?).run().await?;
     Ok(())
+}
+
+/// The ids of the results that private refs keep.
+///
+/// # Errors
+/// Git's.
+pub async fn kept(repo: &Repo) -> Result<Vec<String>> {
+    refs::names(repo, "refs/taskyard/merges").await
+}
+
+/// Whom git's configuration makes commits by in `repo`, when it says both name and address.
+///
+/// # Errors
+/// Git's.
+pub async fn configured(repo: &Repo) -> Result<Option<Identity>> {
+    let name = setting(repo, "user.name").await?;
+    let email = setting(repo, "user.email").await?;
+    Ok(name.zip(email).map(|(name, email)| Identity { name, email }))
+}
+
+async fn setting(repo: &Repo, key: &str) -> Result<Option<String>> {
+    let output = repo.call("read the user's name").args(["config", "--get", key]).accept(&[0, 1]).await?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok((output.ok() && !text.is_empty()).then_some(text))
 }
 
 /// Makes a commit of `tree`, signed when policy and configuration say so. No hooks.

@@ -70,10 +70,10 @@ impl Engine {
 
     async fn continue_now(&self, caller: &Caller, worktree: WorktreeId) -> Result<Outcome> {
         let (bench, _turn) = self.turn_for(worktree).await?;
-        if let Some(done) = self.settle_worktree(&bench, worktree).await? {
-            if done.record.kind == Kind::Merge {
-                return Ok(Outcome::Landed(Box::new(done)));
-            }
+        if let Some(done) = self.settle_worktree(&bench, worktree).await?
+            && done.record.kind == Kind::Merge
+        {
+            return Ok(Outcome::Landed(Box::new(done)));
         }
         let place = self.place_of(worktree).await?.ok_or_else(|| Error::not_found("worktree", worktree))?;
         let record = open_record(&place).cloned().ok_or_else(|| none_open(&place))?;

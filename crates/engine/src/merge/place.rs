@@ -143,10 +143,10 @@ impl Place {
         if let Some(tip) = bench.branch_tip(&self.worktree.branch).await? {
             return Ok(tip);
         }
-        if let Some(kept) = &self.worktree.kept_ref {
-            if let Some(tip) = bench.repo.tip(kept).await.map_err(fold::git)? {
-                return Ok(tip);
-            }
+        if let Some(kept) = &self.worktree.kept_ref
+            && let Some(tip) = bench.repo.tip(kept).await.map_err(fold::git)?
+        {
+            return Ok(tip);
         }
         let last = self.worktree.tip.as_deref().unwrap_or("unknown");
         let short = &self.task().short_id;

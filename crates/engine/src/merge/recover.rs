@@ -8,6 +8,7 @@ use taskyard_domain::Result;
 use taskyard_domain::id::WorktreeId;
 use taskyard_domain::merge::{MergeRecord, State};
 use taskyard_domain::repository::Repository;
+use taskyard_git::record;
 
 impl Engine {
     /// Settles every merge and revert that isn't ended, then clears private trees that nobody needs any more.
@@ -82,7 +83,7 @@ impl Engine {
             .await
     }
 
-    /// Removes private trees of merges that have ended; those of open conflicts stay.
+    /// Removes private trees and refs of merges that have ended; those of open conflicts stay.
     async fn sweep_scratch(&self, repository: &Repository) -> Result<()> {
         if !self.scratch(repository.id).exists() {
             return Ok(());
@@ -90,8 +91,13 @@ impl Engine {
         let bench = self.bench(repository).await?;
         let _turn = bench.turn().await;
         let records = self.store().read(|read| Box::pin(async move { read.merge_unfinished().await })).await?;
-        let keep: Vec<PathBuf> = records.into_iter().filter_map(|r| r.merge_worktree_path).map(PathBuf::from).collect();
+        let keep: Vec<PathBuf> = records.iter().filter_map(|r| r.merge_worktree_path.as_ref()).map(PathBuf::from).collect();
         taskyard_git::scratch::sweep(&bench.repo, &bench.scratch, &keep).await.map_err(fold::git)?;
+        for id in record::kept(&bench.repo).await.map_err(fold::git)? {
+            if !records.iter().any(|r| r.id.to_string() == id) {
+                record::release(&bench.repo, &id).await.map_err(fold::git)?;
+            }
+        }
         Ok(())
     }
 }

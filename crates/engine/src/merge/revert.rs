@@ -23,10 +23,10 @@ impl Engine {
         let before = self.place_of(worktree).await?.ok_or_else(gone)?;
         let bench = self.bench(&before.repository).await?;
         let _turn = bench.turn().await;
-        if let Some(done) = self.settle_worktree(&bench, worktree).await? {
-            if done.record.kind == Kind::Revert {
-                return Ok(done);
-            }
+        if let Some(done) = self.settle_worktree(&bench, worktree).await?
+            && done.record.kind == Kind::Revert
+        {
+            return Ok(done);
         }
         let place = self.place_of(worktree).await?.ok_or_else(gone)?;
         let record = self.begin_revert(caller, &bench, &place, target).await.map_err(unchanged)?;

@@ -63,10 +63,10 @@ impl Engine {
         let before = self.place_of(worktree).await?.ok_or_else(gone)?;
         let bench = self.bench(&before.repository).await?;
         let _turn = bench.turn().await;
-        if let Some(done) = self.settle_worktree(&bench, worktree).await? {
-            if done.record.kind == Kind::Merge {
-                return Ok(Outcome::Landed(Box::new(done)));
-            }
+        if let Some(done) = self.settle_worktree(&bench, worktree).await?
+            && done.record.kind == Kind::Merge
+        {
+            return Ok(Outcome::Landed(Box::new(done)));
         }
         // Read again: a merge that had its turn before us may have changed everything.
         let place = self.place_of(worktree).await?.ok_or_else(gone)?;

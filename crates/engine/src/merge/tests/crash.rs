@@ -217,3 +217,14 @@ async fn nothing_starts_while_a_merge_goes_on() {
     let error = yard.engine.run_task_now(&operator(), about(&work, json!({}))).await.unwrap_err();
     assert_eq!(error.class, Class::Conflict, "{error}");
 }
+
+#[tokio::test]
+async fn private_refs_that_nothing_stands_for_are_dropped_at_the_next_start() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    merge_until(&yard, &work, Strategy::Merge, Step::Concluded, 1).await;
+    yard.git(&["update-ref", "refs/taskyard/merges/preview-left", "main"]).await;
+    yard.restarted().reconcile_merges().await.unwrap();
+    assert_eq!(yard.git(&["for-each-ref", "refs/taskyard/merges"]).await, "");
+}

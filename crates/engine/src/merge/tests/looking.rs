@@ -1,6 +1,6 @@
 //! Previews, diffs and lists: exact, small, without effect.
 
-use super::yard::{Work, Yard, about, input, operator};
+use super::yard::{Work, Yard, about, input, operator, operator_ref};
 use crate::commands::output::{GetTaskDiffOutput, PreviewMergeSetOutput};
 use serde_json::{Value, json};
 use taskyard_domain::{Class, Result};
@@ -34,11 +34,6 @@ async fn a_preview_is_exact_and_leaves_no_trace() {
     assert_eq!((seen.result.as_str(), seen.task_commit.as_str()), ("clean", &*moved));
     let error = yard.merge(&work, json!({ "expected_head": tip })).await.unwrap_err();
     assert_eq!(error.class, Class::Conflict);
-}
-
-fn operator_ref() -> &'static crate::Caller {
-    static OPERATOR: std::sync::OnceLock<crate::Caller> = std::sync::OnceLock::new();
-    OPERATOR.get_or_init(operator)
 }
 
 #[tokio::test]

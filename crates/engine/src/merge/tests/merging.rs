@@ -379,3 +379,19 @@ async fn what_a_finished_run_left_running_is_ended_before_the_merge() {
     yard.effects().await;
     assert!(!work.path.exists());
 }
+
+#[tokio::test]
+async fn commits_are_by_the_configured_person_else_by_taskyard() {
+    let yard = Yard::new().await;
+    let by = async || yard.git(&["log", "-1", "--format=%an <%ae> %cn", "main"]).await;
+    let one = yard.task("One").await;
+    yard.work(&one, "one.txt", "x\n").await;
+    yard.approve(&one).await.unwrap();
+    assert_eq!(by().await, "Taskyard <taskyard@localhost> Taskyard");
+    yard.git(&["config", "user.name", "Ada"]).await;
+    yard.git(&["config", "user.email", "ada@example.invalid"]).await;
+    let two = yard.task("Two").await;
+    yard.work(&two, "two.txt", "x\n").await;
+    yard.approve(&two).await.unwrap();
+    assert_eq!(by().await, "Ada <ada@example.invalid> Ada");
+}

@@ -1,6 +1,6 @@
 //! Removing folders, snapshots, and bringing them back.
 
-use super::yard::{Yard, about, input, operator};
+use super::yard::{Yard, about, input, operator, operator_ref};
 use serde_json::json;
 use taskyard_domain::Class;
 use taskyard_domain::worktree::State;
@@ -39,11 +39,6 @@ async fn unsaved_work_refuses_the_cleanup_or_goes_into_a_snapshot_that_can_be_re
     assert_ne!(twice.path, back.path);
     let error = yard.engine.restore_snapshot(&operator(), input(json!({ "snapshot_id": work.task.to_string() }))).await.unwrap_err();
     assert_eq!((error.class, error.field.as_deref()), (Class::NotFound, Some("snapshot_id")));
-}
-
-fn operator_ref() -> &'static crate::Caller {
-    static OPERATOR: std::sync::OnceLock<crate::Caller> = std::sync::OnceLock::new();
-    OPERATOR.get_or_init(operator)
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! A person's decision on a task that waits for review.
 
-use super::yard::{Yard, about, input, operator};
+use super::yard::{Yard, about, input, operator, operator_ref};
 use serde_json::json;
 use taskyard_domain::Class;
 use taskyard_domain::task::{Fact, Status};
@@ -40,7 +40,7 @@ async fn rejecting_needs_feedback_and_the_session_goes_on_with_it() {
     let yard = Yard::new().await;
     let work = yard.task("Add b").await;
     yard.work(&work, "b.txt", "b\n").await;
-    let reject = |more: serde_json::Value| yard.engine.review_task(&operator_ref(), about(&work, more));
+    let reject = |more: serde_json::Value| yard.engine.review_task(operator_ref(), about(&work, more));
     let error = reject(json!({ "decision": "reject_rerun", "feedback": "  " })).await.unwrap_err();
     assert_eq!((error.class, error.field.as_deref()), (Class::InvalidArgument, Some("feedback")));
     let error = reject(json!({ "decision": "maybe" })).await.unwrap_err();
@@ -51,11 +51,6 @@ async fn rejecting_needs_feedback_and_the_session_goes_on_with_it() {
     assert!(work.path.exists() && yard.worktree(work.worktree).await.state == State::Active);
     let error = reject(json!({ "decision": "reject_park" })).await.unwrap_err();
     assert_eq!(error.class, Class::FailedPrecondition);
-}
-
-fn operator_ref() -> &'static crate::Caller {
-    static OPERATOR: std::sync::OnceLock<crate::Caller> = std::sync::OnceLock::new();
-    OPERATOR.get_or_init(operator)
 }
 
 #[tokio::test]

@@ -274,6 +274,12 @@ pub(super) fn operator() -> Caller {
     Caller::operator(Face::Cli)
 }
 
+/// The same where a future borrows it.
+pub(super) fn operator_ref() -> &'static Caller {
+    static OPERATOR: std::sync::OnceLock<Caller> = std::sync::OnceLock::new();
+    OPERATOR.get_or_init(operator)
+}
+
 /// A command's input from what a caller would send.
 pub(super) fn input<T: DeserializeOwned>(value: impl Serialize) -> T {
     serde_json::from_value(serde_json::to_value(value).unwrap()).unwrap()
