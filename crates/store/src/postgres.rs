@@ -48,25 +48,33 @@ pub(crate) async fn open(url: &str, migrations: &[Migration], now: Timestamp, wa
     Ok(Server { pool, listener: Mutex::new(Some(task)) })
 }
 
-/// Reads the URL. This build has no TLS: what isn't on this machine needs `sslmode=disable`, written out.
+/// Reads the URL.
 fn options(url: &str) -> Result<PgConnectOptions, Error> {
     let options = PgConnectOptions::from_str(url)
         .map_err(|e| Error::Url { problem: format!("{e}; it looks like postgres://user:password@host:5432/database") })?;
     let host = options.get_host();
     let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     let here = options.get_socket().is_some() || host.starts_with('/') || host == "localhost" || address.is_ok_and(|a| a.is_loopback());
-    match options.get_ssl_mode() {
-        PgSslMode::Disable => {}
-        PgSslMode::Allow | PgSslMode::Prefer if here => {}
-        _ => {
-            let problem = format!(
-                "this Taskyard was built without TLS, so the connection to {host} would not be encrypted; add sslmode=disable to \
-                 accept that, or use a build with TLS"
-            );
-            return Err(Error::Url { problem });
-        }
+    let Some(mode) = encryption(options.get_ssl_mode(), here, cfg!(feature = "tls")) else {
+        let problem = format!(
+            "this Taskyard was built without TLS, so the connection to {host} would not be encrypted; add sslmode=disable to \
+             accept that, or use a build with TLS"
+        );
+        return Err(Error::Url { problem });
+    };
+    Ok(options.ssl_mode(mode).application_name("taskyard").statement_cache_capacity(STATEMENTS))
+}
+
+/// How the connection is encrypted, `here` being this machine; `None` where that can't be had. Nothing but the
+/// word `disable` sends a password to another machine in the clear.
+fn encryption(asked: PgSslMode, here: bool, built_in: bool) -> Option<PgSslMode> {
+    match (asked, built_in) {
+        (PgSslMode::Disable, _) => Some(PgSslMode::Disable),
+        (PgSslMode::Allow | PgSslMode::Prefer, true) if !here => Some(PgSslMode::Require),
+        (PgSslMode::Allow | PgSslMode::Prefer, false) if here => Some(PgSslMode::Disable),
+        (asked, true) => Some(asked),
+        (_, false) => None,
     }
-    Ok(options.ssl_mode(PgSslMode::Disable).application_name("taskyard").statement_cache_capacity(STATEMENTS))
 }
 
 /// The server and database in words, without the password.
@@ -211,20 +219,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_tls_another_machine_needs_the_word() {
-        for good in [
-            "postgres://me@localhost/x",
-            "postgres://me@127.0.0.1:5433/x",
-            "postgres://me@[::1]/x",
-            "postgres://me@db.example/x?sslmode=disable",
-            "postgres:///x?host=/var/run/postgresql",
-        ] {
-            assert!(options(good).is_ok(), "{good}");
+    fn only_the_word_sends_to_another_machine_in_the_clear() {
+        use PgSslMode::{Allow, Disable, Prefer, Require, VerifyFull};
+        for asked in [Allow, Prefer] {
+            assert!(matches!(encryption(asked, false, true), Some(Require)), "{asked:?}");
+            assert!(encryption(asked, false, false).is_none(), "{asked:?}");
+            assert!(matches!(encryption(asked, true, false), Some(Disable)), "{asked:?}");
         }
-        for bad in ["postgres://me@db.example/x", "postgres://me@db.example/x?sslmode=require", "postgres://me@localhost/x?sslmode=require"]
-        {
-            let text = options(bad).map(|_| ()).unwrap_err().to_string();
-            assert!(text.contains("sslmode=disable"), "{bad}: {text}");
+        assert!(matches!(encryption(Prefer, true, true), Some(Prefer)));
+        for (here, built_in) in [(false, false), (false, true), (true, false), (true, true)] {
+            assert!(matches!(encryption(Disable, here, built_in), Some(Disable)));
+            assert_eq!(encryption(VerifyFull, here, built_in).is_some(), built_in);
+        }
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_names() {
+        let here = ["postgres://me@localhost/x", "postgres://me@127.0.0.1:5433/x", "postgres://me@[::1]/x", "postgres:///x?host=/var/run"];
+        for url in here {
+            assert!(options(url).is_ok(), "{url}");
+        }
+        assert!(options("postgres://me@db.example/x?sslmode=disable").is_ok());
+        let there = options("postgres://me@db.example/x");
+        if cfg!(feature = "tls") {
+            assert!(matches!(there.unwrap().get_ssl_mode(), PgSslMode::Require));
+        } else {
+            let text = there.map(|_| ()).unwrap_err().to_string();
+            assert!(text.contains("db.example") && text.contains("sslmode=disable"), "{text}");
         }
     }
 
