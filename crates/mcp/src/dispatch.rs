@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use taskyard_domain::{Error, Result};
 use tokio::time::Instant;
-use tokio_util::task::AbortOnDropHandle;
+
+/// How long a reading call may go on after its caller has gone.
+const GRACE: Duration = Duration::from_millis(200);
 
 /// Runs calls on a backend. Cheap to clone.
 #[derive(Clone)]
@@ -65,16 +67,12 @@ impl Dispatcher {
             return Err(selection.refusal(tool));
         }
         let (values, spelling) = arguments::check(tool, typed)?;
-        let backend = self.backend.clone();
-        let cancel = context.cancel.clone();
-        let work = tokio::spawn(async move { backend.call(tool.name, values, &context).await });
-        // A write whose caller has gone is finished, not torn: only reads end with their caller.
-        let result = if tool.read_only {
-            let work = AbortOnDropHandle::new(work);
-            tokio::select! { done = work => joined(done), () = cancel.cancelled() => Err(called_off()) }
-        } else {
-            tokio::select! { done = work => joined(done), () = cancel.cancelled() => Err(called_off()) }
-        };
+        let cancel = context.cancel.child_token();
+        // Dropping this call, as a broken connection does, calls it off too.
+        let _guard = cancel.clone().drop_guard();
+        let context = CallContext { cancel: cancel.clone(), ..context };
+        let work = tokio::spawn(run(self.backend.clone(), tool, values, context));
+        let result = tokio::select! { done = work => joined(done), () = cancel.cancelled() => Err(called_off()) };
         result.map_err(|error| spelling.restore(error))
     }
 
@@ -111,6 +109,17 @@ impl Dispatcher {
         if let Some(log) = &self.log {
             log.write(&Entry { call, connection: &connection, milliseconds, outcome, arguments: &names });
         }
+    }
+}
+
+/// Runs a call to its end. A write whose caller has gone is finished, not torn; a read gets a moment to wind
+/// up and is dropped.
+async fn run(backend: Arc<dyn Backend>, tool: &'static Tool, values: Map<String, Value>, context: CallContext) -> Result<Value> {
+    let cancel = context.cancel.clone();
+    let mut work = backend.call(tool.name, values, &context);
+    tokio::select! {
+        done = &mut work => done,
+        () = cancel.cancelled(), if tool.read_only => tokio::time::timeout(GRACE, work).await.unwrap_or_else(|_| Err(called_off())),
     }
 }
 
