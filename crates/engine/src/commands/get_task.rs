@@ -2,6 +2,7 @@
 
 use super::config::Scope;
 use super::named::{self, TaskRef};
+use super::paging;
 use crate::resolve::Levels;
 use crate::view::{RunView, TaskRow, cut};
 use crate::{Caller, Effective, Engine, handle};
@@ -18,6 +19,10 @@ use taskyard_store::Read;
 const DESCRIPTION: usize = 4 << 10;
 /// Most related tasks of each sort that are named.
 const RELATED: usize = 10;
+/// Most of them where the rest of the answer is long.
+const FEW: usize = 3;
+/// What an answer may take that isn't asked for in full, bytes of JSON.
+const SMALL: usize = 10_000;
 
 /// Which task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -163,7 +168,7 @@ async fn get(read: &mut Read, caller: &Caller, input: GetTask) -> Result<GetTask
     if !input.full {
         config.values_mut().for_each(shorten);
     }
-    Ok(GetTaskOutput {
+    let mut output = GetTaskOutput {
         row: TaskRow::from(task),
         workspace_id: task.workspace_id.to_string(),
         list: levels.list.name.clone(),
@@ -185,7 +190,29 @@ async fn get(read: &mut Read, caller: &Caller, input: GetTask) -> Result<GetTask
         open_questions: open_questions.iter().take(RELATED).map(QuestionSummary::from).collect(),
         merge_open,
         config,
-    })
+    };
+    if !input.full {
+        output.fit();
+    }
+    Ok(output)
+}
+
+impl GetTaskOutput {
+    /// Leaves out what a small answer has no room for: related tasks first, then the description's end.
+    fn fit(&mut self) {
+        if paging::size(self) <= SMALL {
+            return;
+        }
+        for related in [&mut self.blocked_by, &mut self.blocks, &mut self.children] {
+            related.tasks.truncate(FEW);
+        }
+        // A byte of the description takes at least a byte of JSON.
+        let over = paging::size(self).saturating_sub(SMALL);
+        if over > 0 {
+            self.description.truncate(cut(&self.description, self.description.len().saturating_sub(over)).len());
+            self.description_truncated = self.description.len() < self.description_bytes;
+        }
+    }
 }
 
 /// Long texts (a system prompt) are for `get_task_config`.

@@ -46,6 +46,8 @@ pub(crate) struct Watch {
     left: BTreeMap<TaskId, Option<Status>>,
     /// Every task that something happened to since.
     touched: BTreeSet<TaskId>,
+    /// Tasks that were deleted since, by UUID and by short id.
+    deleted: BTreeSet<String>,
     /// What queued tasks wait for, as of the last look.
     blockers: BTreeSet<TaskId>,
     resync: bool,
@@ -103,6 +105,7 @@ impl Watch {
             fresh: BTreeSet::new(),
             left: BTreeMap::new(),
             touched: BTreeSet::new(),
+            deleted: BTreeSet::new(),
             blockers: BTreeSet::new(),
             resync: false,
         })
@@ -122,7 +125,12 @@ impl Watch {
     /// Looks at the tasks.
     pub(crate) async fn look(&mut self, read: &mut Read) -> Result<Look> {
         let found = self.find(read).await?;
-        let workspaces: BTreeSet<WorkspaceId> = found.iter().flatten().map(|task| task.workspace_id).collect();
+        let mut workspaces: BTreeSet<WorkspaceId> = found.iter().flatten().map(|task| task.workspace_id).collect();
+        if found.iter().any(Option::is_none) {
+            // What is unknown may have been deleted since the cursor, in any workspace that it tells of.
+            let own = self.caller.actor.workspace_id();
+            workspaces.extend(self.cursor.keys().filter(|workspace| own.is_none_or(|own| own == **workspace)));
+        }
         for workspace in workspaces {
             self.begin(read, workspace).await?;
             self.follow(read, workspace).await?;
@@ -130,8 +138,11 @@ impl Watch {
         let mut look = Look { settled: true, resync: self.resync, ..Look::default() };
         self.blockers.clear();
         let mut over = true;
+        let mut seen = BTreeSet::new();
         for (index, task) in found.iter().enumerate() {
             match task {
+                // One that is named twice, by UUID and by short id, is told of once.
+                Some(task) if !seen.insert(task.id) => {}
                 Some(task) => over &= self.see(read, index, task, &mut look).await?,
                 None => self.miss(index, &mut look),
             }
@@ -196,6 +207,10 @@ impl Watch {
     fn note(&mut self, event: &Event) {
         let Some(task) = event.body.task_id.filter(|_| is_about_tasks(event.body.kind)) else { return };
         self.touched.insert(task);
+        if event.body.kind == Kind::TaskDeleted {
+            let short = event.body.data.get("short_id").and_then(serde_json::Value::as_str);
+            self.deleted.extend(short.map(str::to_owned).into_iter().chain([task.to_string()]));
+        }
         let status = |key: &str| event.body.data.get(key).and_then(serde_json::Value::as_str).and_then(Status::stored);
         if event.body.kind == Kind::TaskStatusChanged && status("status").is_some_and(Status::is_settled) {
             self.left.entry(task).or_insert_with(|| status("previous_status"));
@@ -235,7 +250,9 @@ impl Watch {
     fn miss(&mut self, index: usize, look: &mut Look) {
         let Some(watched) = self.watched.get(index) else { return };
         look.not_found.push(watched.handle.clone());
-        look.ends |= !self.with_cursor || watched.first.is_some();
+        let named = [watched.handle.trim().to_ascii_uppercase(), watched.handle.trim().to_ascii_lowercase()];
+        let went_away = watched.first.is_some() || named.iter().any(|name| self.deleted.contains(name));
+        look.ends |= !self.with_cursor || went_away;
     }
 }
 

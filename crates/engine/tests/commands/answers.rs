@@ -165,6 +165,26 @@ async fn a_description_is_cut_at_a_character_and_comes_whole_when_asked_for() {
 }
 
 #[tokio::test]
+async fn a_task_with_much_around_it_still_fits() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let title = "\"quoted\" ".repeat(50);
+    let add = json!({ "list_id": list, "title": title, "description": "\"\n".repeat(10_000) });
+    let hub = yard.engine.add_task(&yard.me(), input(add)).await.unwrap().short_id;
+    for _ in 0..30 {
+        let child = input(json!({ "parent_id": hub, "title": title }));
+        yard.engine.add_subtask(&yard.me(), child).await.unwrap();
+        let name = yard.add(&list, &title).await;
+        let depends = input(json!({ "task_id": name, "depends_on_task_id": hub }));
+        yard.engine.add_task_dependency(&yard.me(), depends).await.unwrap();
+    }
+    let task = yard.engine.get_task(&yard.me(), input(json!({ "task_id": hub }))).await.unwrap();
+    assert!(size(&task) <= SMALL, "{} bytes", size(&task));
+    assert_eq!((task.children.count, task.blocks.count, task.description_truncated), (30, 30, true));
+    assert!(task.description.len() > 1000 && !task.children.tasks.is_empty());
+}
+
+#[tokio::test]
 async fn runs_page_newest_first() {
     let yard = Yard::new().await;
     let list = yard.list("L").await;

@@ -1,5 +1,7 @@
 //! The commands over a real database, with a fixed clock and counted ids.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics fails, which is what it is for")]
+
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -11,6 +13,7 @@ mod dependencies;
 mod identity;
 mod lists;
 mod operator;
+mod questions;
 mod status;
 mod tasks;
 mod wait;

@@ -46,7 +46,8 @@ fn names(answer: &Answer) -> Vec<(&str, &str)> {
 async fn without_a_cursor_what_has_left_already_ends_the_wait() {
     let (yard, _repo) = queued(2).await;
     yard.force("TY-2", Status::WaitingForReview).await;
-    let answer = wait(&yard, json!({ "task_ids": ["TY-1", "TY-2", "TY-2"] })).await;
+    let id = yard.task("TY-2").await.id;
+    let answer = wait(&yard, json!({ "task_ids": ["TY-1", "TY-2", "TY-2", id] })).await;
     assert_eq!(names(&answer), [("TY-2", "waiting_for_review")]);
     assert_eq!(answer.changed[0].previous_status, None);
     assert!(!answer.settled && !answer.timed_out && answer.hint.unwrap().contains("cursor"));
@@ -116,6 +117,22 @@ async fn a_task_that_is_deleted_meanwhile_ends_the_wait() {
     yard.engine.delete_task(&yard.me(), input(json!({ "task_id": "TY-2" }))).await.unwrap();
     let answer = waiting.await.unwrap().unwrap();
     assert_eq!((answer.not_found, answer.timed_out), (vec![id.to_string()], false));
+}
+
+#[tokio::test]
+async fn a_task_that_is_deleted_between_two_waits_ends_the_second() {
+    let (yard, _repo) = queued(3).await;
+    let second = yard.task("TY-2").await.id;
+    let first = wait(&yard, json!({ "task_ids": ["TY-1", "TY-2", "TY-3"], "timeout_seconds": 0 })).await;
+    for name in ["TY-2", "TY-3"] {
+        yard.engine.delete_task(&yard.me(), input(json!({ "task_id": name }))).await.unwrap();
+    }
+    for gone in [json!(second), json!("ty-3")] {
+        let answer = wait(&yard, json!({ "task_ids": ["TY-1", gone], "cursor": first.cursor })).await;
+        assert_eq!((answer.not_found.len(), answer.timed_out), (1, false), "{gone}");
+        let call = json!({ "task_ids": ["TY-1", gone], "cursor": answer.cursor, "timeout_seconds": 0 });
+        assert!(wait(&yard, call).await.timed_out, "{gone} was told of");
+    }
 }
 
 #[tokio::test]
