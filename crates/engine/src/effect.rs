@@ -10,6 +10,9 @@ use taskyard_domain::id::{MergeId, RunId, TaskId};
 use taskyard_domain::{Error, Result};
 use taskyard_store::{OutboxRow, Tx};
 
+/// Most effects read at once; enough that one lane's can't hide the other's.
+const DUE_AT_ONCE: i64 = 1000;
+
 /// Something to do after the commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -36,6 +39,25 @@ pub(crate) enum Effect {
     },
 }
 
+/// Effects run one after another in two lanes, so that a cleanup script that takes its time delays no start and no stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Starting and stopping runs: moments.
+    Sessions,
+    /// Tidying up, which may run a user's script.
+    Tidying,
+}
+
+impl Lane {
+    /// Both.
+    pub(crate) const ALL: [Lane; 2] = [Lane::Sessions, Lane::Tidying];
+
+    fn holds(self, row: &OutboxRow) -> bool {
+        let tidies = matches!(row.kind.as_str(), "finish_merge" | "release_task");
+        tidies == (self == Lane::Tidying)
+    }
+}
+
 impl Effect {
     fn name(&self) -> &'static str {
         match self {
@@ -54,11 +76,11 @@ impl Effect {
 }
 
 impl Engine {
-    /// Runs due effects until shutdown, woken by commits and by the next retry's time.
-    pub(crate) async fn run_effects(self) {
+    /// Runs due effects of one lane until shutdown, woken by commits and by the next retry's time.
+    pub(crate) async fn run_effects(self, lane: Lane) {
         let mut wake = self.store().subscribe_all();
         while !self.shutdown().is_cancelled() {
-            let next = match self.run_due_effects().await {
+            let next = match self.run_due_effects(lane).await {
                 Ok(next) => next,
                 Err(error) => {
                     tracing::error!(%error, "the outbox can't be read");
@@ -80,13 +102,16 @@ impl Engine {
         }
     }
 
-    /// Runs what is due once; returns when the next retry is due.
-    pub(crate) async fn run_due_effects(&self) -> Result<Option<jiff::Timestamp>> {
+    /// Runs what is due in a lane; returns when to look again.
+    pub(crate) async fn run_due_effects(&self, lane: Lane) -> Result<Option<jiff::Timestamp>> {
         loop {
             let now = self.now();
-            let due = self.store().read(move |tx| Box::pin(async move { tx.outbox_due(now, 64).await })).await?;
+            let due = self.store().read(move |tx| Box::pin(async move { tx.outbox_due(now, DUE_AT_ONCE).await })).await?;
+            let due: Vec<OutboxRow> = due.into_iter().filter(|row| lane.holds(row)).collect();
             if due.is_empty() {
-                return self.store().read(|tx| Box::pin(async move { tx.outbox_next_at().await })).await;
+                let next = self.store().read(|tx| Box::pin(async move { tx.outbox_next_at().await })).await?;
+                // What is due already is the other lane's.
+                return Ok(next.map(|at| at.max(now + SignedDuration::from_secs(1))));
             }
             for row in due {
                 if self.shutdown().is_cancelled() {

@@ -1,6 +1,7 @@
 //! The engine's shared state and its life: opening, background loops, shutting down.
 
 use crate::commands::list_agents::Detected;
+use crate::effect::Lane;
 use crate::session::Sessions;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,9 @@ impl Engine {
         let _ = self.0.url.set(url.to_owned());
         self.ensure_first_workspace().await?;
         self.reconcile_start().await?;
-        self.spawn(self.clone().run_effects());
+        for lane in Lane::ALL {
+            self.spawn(self.clone().run_effects(lane));
+        }
         self.spawn(self.clone().run_queue());
         self.spawn(self.clone().run_reconcilers());
         Ok(())

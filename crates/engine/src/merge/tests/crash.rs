@@ -71,7 +71,9 @@ async fn a_merge_cut_off_after_any_step_is_finished_or_undone() {
             for _ in 0..2 {
                 after.reconcile_merges().await.unwrap();
             }
-            after.run_due_effects().await.unwrap();
+            for lane in crate::effect::Lane::ALL {
+                after.run_due_effects(lane).await.unwrap();
+            }
             let record = yard.records(work.task).await.remove(0);
             if last < Step::Landed {
                 assert_eq!((record.state, yard.status(work.task).await), (State::Aborted, Status::WaitingForReview), "{strategy} {last:?}");
@@ -136,7 +138,9 @@ async fn a_revert_cut_off_after_any_step_is_finished_or_undone() {
             carry_on(&yard, &bench, record, last, times).await;
             let after = yard.restarted();
             after.reconcile_merges().await.unwrap();
-            after.run_due_effects().await.unwrap();
+            for lane in crate::effect::Lane::ALL {
+                after.run_due_effects(lane).await.unwrap();
+            }
             let states: Vec<State> = yard.records(work.task).await.iter().map(|r| r.state).collect();
             if last < Step::Landed {
                 assert_eq!((states, yard.status(work.task).await), (vec![State::Landed, State::Aborted], Status::Done), "{last:?}");

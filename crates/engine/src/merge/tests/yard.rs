@@ -211,7 +211,9 @@ impl Yard {
 
     /// Runs the effects that are due until there are none.
     pub async fn effects(&self) {
-        self.engine.run_due_effects().await.unwrap();
+        for lane in crate::effect::Lane::ALL {
+            self.engine.run_due_effects(lane).await.unwrap();
+        }
     }
 
     pub async fn approve(&self, work: &Work) -> Result<crate::commands::output::ReviewTaskOutput> {
