@@ -112,14 +112,11 @@ pub fn plan(mut snapshot: Snapshot, now: Timestamp) -> Plan {
         .sort_by(|a, b| a.sort_order.total_cmp(&b.sort_order).then(a.created_at.cmp(&b.created_at)).then(a.task_id.cmp(&b.task_id)));
     let taken = snapshot.active.iter().filter(|a| a.slot == Some(Slot::Queue)).count();
     let (effective, reasons) = effective_slots(&snapshot, now);
-    let mut free = effective.saturating_sub(taken);
-    let mut resume = Vec::new();
-    for run in snapshot.active.iter().filter(|a| a.wants_slot && a.slot.is_none()) {
-        if free > 0 {
-            resume.push(run.run_id);
-            free -= 1;
-        }
-    }
+    // A run that goes on is nothing new: neither a pause nor a limit that starves the queue keeps a free slot from it.
+    let places = snapshot.configured.saturating_sub(taken);
+    let wanting = snapshot.active.iter().filter(|a| a.wants_slot && a.slot.is_none());
+    let resume: Vec<RunId> = wanting.take(places).map(|run| run.run_id).collect();
+    let mut free = effective.saturating_sub(taken + resume.len());
     let mut used: Vec<(ProfileId, usize)> = Vec::new();
     for profile in snapshot.active.iter().filter_map(|a| a.profile_id) {
         count(&mut used, profile);

@@ -74,7 +74,7 @@ impl Engine {
             .read(|read| {
                 Box::pin(async move {
                     let mut halves = Vec::new();
-                    for worktree in read.worktree_list(&WorktreeFilter { state: Some(State::Active), ..WorktreeFilter::default() }).await? {
+                    for worktree in read.worktree_list(WorktreeFilter { state: Some(State::Active), ..WorktreeFilter::default() }).await? {
                         if !worktree.is_ready && read.run_open_for_task(worktree.task_id).await?.is_none() {
                             let repository = read.repository_fetch(worktree.repository_id).await?;
                             halves.push((worktree, repository.and_then(|r| r.local_path)));

@@ -109,6 +109,12 @@ impl Git {
         self
     }
 
+    /// The same with a variable that marks every process it starts. Clones share the table of locks.
+    #[must_use]
+    pub fn marked(&self, name: &str, value: &str) -> Self {
+        Self { env: Arc::new((*self.env).clone().with(name, value)), ..self.clone() }
+    }
+
     /// The limits.
     pub fn limits(&self) -> Limits {
         self.limits

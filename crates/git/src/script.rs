@@ -32,6 +32,8 @@ pub struct Script<'a> {
     pub log_limit: u64,
     /// After this it is ended with everything it started.
     pub time_limit: Duration,
+    /// `NAME=value` of `env` by which what left its process group is found and ended too.
+    pub marker: Option<String>,
 }
 
 /// Runs `script` to its end. An empty one is fine.
@@ -45,7 +47,7 @@ pub async fn run_script(script: &Script<'_>) -> Result<()> {
     }
     let stage = "run a script";
     let args = ["-e", "-c", script.text].map(Into::into).to_vec();
-    let what = Spawn { program: "sh".into(), args, cwd: script.folder.into(), env: script.env.clone(), stdin: false, marker: None };
+    let what = Spawn { program: "sh".into(), args, cwd: script.folder.into(), env: script.env.clone(), stdin: false, marker: script.marker.clone() };
     let log = Mutex::new(Log::open(script).await?);
     let mut child = spawn(what).map_err(|source| Error::Process { stage, source })?;
     let done = tokio::time::timeout(script.time_limit, follow(&mut child, &log)).await;

@@ -101,6 +101,8 @@ async fn work(engine: &Engine, facts: Loaded, inbox: &mut mpsc::UnboundedReceive
         let level = if ending.outcome == Outcome::Failed { "error" } else { "info" };
         note(&mut recorder, level, format!("{}: {cause}", ending.outcome)).await;
     }
+    // What a broken-off setup left outside its process group; after an orderly turn nothing is left.
+    taskyard_process::tree::sweep(&super::launch::marker(facts.session.id)).await;
     if let Err(error) = recorder.flush(true).await {
         tracing::error!(run = %facts.run.id, %error, "the end of a transcript couldn't be written; the raw log has it");
     }
@@ -280,7 +282,7 @@ impl Turn<'_> {
                 },
                 event = handle.events.recv() => {
                     silent_since = Instant::now();
-                    waiting.told_stalled = None;
+                    self.recorder.heard(waiting.told_stalled.take().is_some());
                     let Some(event) = event else { self.learnt.exited = true; return Ok(()) };
                     if self.event(event, handle, &mut waiting).await? { return Ok(()) }
                 }
@@ -288,7 +290,7 @@ impl Turn<'_> {
                 () = until(cancel_by) => return Ok(()),
                 () = until(waiting.yield_at) => {
                     waiting.yield_at = None;
-                    self.engine.yield_slot(self.facts.run.id).await?;
+                    self.engine.yield_slot_to_person(self.facts.run.id).await?;
                 }
                 () = until(self.stall_at(silent_since, &waiting)) => {
                     waiting.told_stalled = Some(silent_since);

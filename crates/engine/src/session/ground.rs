@@ -56,7 +56,9 @@ impl Engine {
         let local = repository.local_path.clone().ok_or_else(|| {
             Error::precondition(format!("the repository {} has no local path yet", repository.name)).with_field("repository_id")
         })?;
-        let project = Repo::open(self.git(), Path::new(&local)).await.map_err(fold::git)?;
+        // Marked like the agent: after a crash its processes are found and ended with the run.
+        let (name, value) = super::launch::mark(session.id);
+        let project = Repo::open(&self.git().marked(name, &value), Path::new(&local)).await.map_err(fold::git)?;
         project.check_not_switched_bare().map_err(fold::git)?;
         let usable = current.filter(|w| w.repository_id == repository.id && matches!(w.state, State::Active | State::Kept));
         let mut worktree = match usable {
@@ -64,8 +66,10 @@ impl Engine {
             None => self.plan_worktree(levels, &repository, &project, parent, settings).await?,
         };
         let tree = self.materialise(&project, &mut worktree).await?;
-        if !worktree.is_ready {
-            self.furnish(&repository, &project, &tree, &mut worktree, run, settings, recorder).await?;
+        if worktree.is_ready {
+            taskyard_git::commit::clear_stale_lock(&tree).await.map_err(fold::git)?;
+        } else {
+            self.furnish(&repository, &project, &tree, &mut worktree, (run, session), settings, recorder).await?;
         }
         taskyard_git::isolation::verify(&project, tree.root(), Some(&worktree.branch)).await.map_err(fold::git)?;
         let start_commit = tree.head().await.map_err(fold::git)?.oid().cloned();
@@ -138,12 +142,12 @@ impl Engine {
         let ready = made.map_err(fold::git)?;
         worktree.path = ready.path.to_string_lossy().into_owned();
         worktree.has_folder = true;
-        Repo::open(self.git(), &ready.path).await.map_err(fold::git)
+        Repo::open(project.git(), &ready.path).await.map_err(fold::git)
     }
 
     /// Copies files in and runs the setup script.
     #[expect(clippy::too_many_arguments, reason = "what a fresh worktree is furnished from")]
-    async fn furnish(&self, repository: &Repository, project: &Repo, tree: &Repo, worktree: &mut Worktree, run: &Run, settings: &Settings, recorder: &mut Recorder) -> Result<()> {
+    async fn furnish(&self, repository: &Repository, project: &Repo, tree: &Repo, worktree: &mut Worktree, whose: (&Run, &Session), settings: &Settings, recorder: &mut Recorder) -> Result<()> {
         let report = taskyard_git::copy::copy_files(project, tree, &repository.copy_files).await.map_err(fold::git)?;
         for pattern in &report.missing {
             recorder.notice("warning", format!("copy_files: nothing matches {pattern}")).await?;
@@ -163,23 +167,26 @@ impl Engine {
             recorder.notice("info", note).await?;
         }
         if let Some(script) = repository.setup_script.as_deref().filter(|s| !s.trim().is_empty()) {
-            self.run_script("setup", script, tree.root(), run, settings, recorder).await?;
+            self.run_script("setup", script, tree.root(), whose, settings, recorder).await?;
         }
         Ok(())
     }
 
     /// Runs a script of the repository's in the worktree, its output in the task's log.
-    async fn run_script(&self, name: &'static str, text: &str, folder: &Path, run: &Run, settings: &Settings, recorder: &mut Recorder) -> Result<()> {
+    async fn run_script(&self, name: &'static str, text: &str, folder: &Path, (run, session): (&Run, &Session), settings: &Settings, recorder: &mut Recorder) -> Result<()> {
         recorder.notice("info", format!("{name} script started")).await?;
         recorder.flush(false).await?;
+        let (mark, value) = super::launch::mark(session.id);
+        let env = self.environment().without_agents().with(mark, value);
         let script = Script {
             name,
             text,
             folder,
-            env: self.environment().without_agents().with("TASKYARD_TASK_ID", run.task_id.to_string()).with("TASKYARD_WORKTREE", folder),
+            env: env.with("TASKYARD_TASK_ID", run.task_id.to_string()).with("TASKYARD_WORKTREE", folder),
             log: &self.paths().run_log(run.id),
             log_limit: SCRIPT_LOG_LIMIT,
             time_limit: Duration::from_secs(u64::try_from(settings.script_limit).unwrap_or(600)),
+            marker: Some(super::launch::marker(session.id)),
         };
         taskyard_git::script::run_script(&script).await.map_err(fold::git)
     }

@@ -16,9 +16,15 @@ const LINE_CAP: usize = 16 << 20;
 /// Longer than the longest `wait_for_task_change`.
 const TOOL_TIMEOUT_S: u64 = 930;
 
-/// What marks the processes of a session.
+/// The variable that marks the processes of a session: its name and value.
+pub(super) fn mark(session: SessionId) -> (&'static str, String) {
+    ("TASKYARD_SESSION_ID", session.to_string())
+}
+
+/// The same as `NAME=value`.
 pub(crate) fn marker(session: SessionId) -> String {
-    format!("TASKYARD_SESSION_ID={session}")
+    let (name, value) = mark(session);
+    format!("{name}={value}")
 }
 
 /// Everything that the launch depends on.

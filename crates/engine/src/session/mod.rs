@@ -83,6 +83,18 @@ impl Sessions {
     }
 }
 
+/// Closes a run's mailbox however its actor ends, so that the reconciler can see to a run that was left open.
+struct Alive {
+    engine: Engine,
+    run_id: RunId,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.engine.sessions().close(self.run_id);
+    }
+}
+
 impl Engine {
     /// Effect: brings a run that was opened to life. Does nothing for one that has ended or lives.
     pub(crate) async fn start_run(&self, run_id: RunId) -> Result<()> {
@@ -91,10 +103,14 @@ impl Engine {
             return Ok(());
         }
         if let Some(inbox) = self.sessions().open(run_id) {
-            let engine = self.clone();
+            let alive = Alive { engine: self.clone(), run_id };
+            // A server that began to stop may have told the sessions before this one was there.
+            if self.shutdown().is_cancelled() {
+                self.sessions().tell(run_id, Msg::Stop);
+            }
             self.spawn(async move {
-                actor::live(engine.clone(), run_id, inbox).await;
-                engine.sessions().close(run_id);
+                actor::live(alive.engine.clone(), run_id, inbox).await;
+                drop(alive);
             });
         }
         Ok(())

@@ -33,6 +33,8 @@ pub(super) struct Recorder {
     due: Option<Instant>,
     told: Option<Instant>,
     usage: Option<Usage>,
+    /// Whether the agent has said or done something that isn't written down on its run yet.
+    heard: bool,
 }
 
 impl Recorder {
@@ -46,7 +48,7 @@ impl Recorder {
                 None
             }
         };
-        Self { engine: engine.clone(), run_id, session_id, log, in_text: None, batch: Vec::new(), bytes: 0, due: None, told: None, usage: None }
+        Self { engine: engine.clone(), run_id, session_id, log, in_text: None, batch: Vec::new(), bytes: 0, due: None, told: None, usage: None, heard: false }
     }
 
     /// When the batch that gathers must be written.
@@ -63,6 +65,14 @@ impl Recorder {
         }
         self.due.get_or_insert_with(|| Instant::now() + BATCH_TIME);
         if self.bytes >= BATCH_BYTES { self.flush(false).await } else { Ok(()) }
+    }
+
+    /// The agent has spoken: written with the next batch, soon when the run counts as `stalled`.
+    pub(super) fn heard(&mut self, stalled: bool) {
+        self.heard = true;
+        if stalled {
+            self.due.get_or_insert_with(|| Instant::now() + BATCH_TIME);
+        }
     }
 
     /// A sentence of Taskyard's own for transcript and log.
@@ -84,7 +94,7 @@ impl Recorder {
             // The log is for people; the transcript holds the same, so a full disk here isn't fatal.
             let _ = log.flush().await;
         }
-        if self.batch.is_empty() && self.usage.is_none() {
+        if self.batch.is_empty() && self.usage.is_none() && !self.heard {
             return Ok(());
         }
         let now = Instant::now();
@@ -92,7 +102,7 @@ impl Recorder {
         if tell {
             self.told = Some(now);
         }
-        let (items, usage) = (std::mem::take(&mut self.batch), self.usage.take());
+        let (items, usage, heard) = (std::mem::take(&mut self.batch), self.usage.take(), std::mem::take(&mut self.heard));
         let (run_id, session_id) = (self.run_id, self.session_id);
         self.engine
             .store()
@@ -101,9 +111,15 @@ impl Recorder {
                     let seq = if items.is_empty() { None } else { Some(tx.transcript_append(session_id, run_id, &items).await?) };
                     let Some(mut run) = tx.run_lock(run_id).await?.filter(Run::is_open) else { return Ok(()) };
                     run.usage = usage.unwrap_or(run.usage);
-                    run.last_activity_at = tx.now();
-                    run.stalled = false;
-                    tx.run_update(&run).await?;
+                    if heard {
+                        run.last_activity_at = tx.now();
+                    }
+                    if heard && run.stalled {
+                        run.stalled = false;
+                        super::slot::store(tx, &run).await?;
+                    } else {
+                        tx.run_update(&run).await?;
+                    }
                     if let (true, Some(seq)) = (tell, seq) {
                         let event = NewEvent::new(run.workspace_id, Kind::TranscriptAdvanced).task(run.task_id).run(run_id);
                         tx.event(event.session(Some(session_id)).data(json!({ "transcript_seq": seq })));

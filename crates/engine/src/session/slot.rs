@@ -6,7 +6,7 @@ use serde_json::json;
 use taskyard_domain::Result;
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::RunId;
-use taskyard_domain::run::{Run, Slot};
+use taskyard_domain::run::{Run, Slot, State};
 use taskyard_store::Tx;
 
 /// Stores a run whose slot changed and writes the event.
@@ -18,12 +18,22 @@ pub(crate) async fn store(tx: &mut Tx, run: &Run) -> Result<()> {
 }
 
 impl Engine {
-    /// Gives the run's slot back while it waits. Nothing happens when it has none.
+    /// Gives the run's slot back while it waits for other tasks. Nothing happens when it has none.
     pub(crate) async fn yield_slot(&self, run_id: RunId) -> Result<()> {
+        self.give_back(run_id, |run| run.slot.is_some()).await
+    }
+
+    /// Gives the run's slot back while it waits for a person; nothing happens when the answer came meanwhile, for
+    /// nobody would ask for the slot again.
+    pub(crate) async fn yield_slot_to_person(&self, run_id: RunId) -> Result<()> {
+        self.give_back(run_id, |run| run.slot.is_some() && run.state == State::Waiting).await
+    }
+
+    async fn give_back(&self, run_id: RunId, may: fn(&Run) -> bool) -> Result<()> {
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
-                    let Some(mut run) = tx.run_lock(run_id).await?.filter(|run| run.is_open() && run.slot.is_some()) else { return Ok(()) };
+                    let Some(mut run) = tx.run_lock(run_id).await?.filter(|run| run.is_open() && may(run)) else { return Ok(()) };
                     run.slot = None;
                     run.waiting_since = run.waiting_since.or(Some(tx.now()));
                     store(tx, &run).await
