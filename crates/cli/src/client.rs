@@ -73,8 +73,12 @@ impl Client {
         };
         match (matching.as_slice(), handle) {
             ([one], _) => Ok(one["id"].as_str().unwrap_or_default().to_owned()),
-            ([], None) => Err(Error::precondition("there is no list yet").with_hint("make one with `taskyard list add NAME --path REPOSITORY`")),
-            ([], Some(handle)) => Err(Error::not_found("list", handle).with_field("list").with_hint(format!("lists: {}", names.join(", ")))),
+            ([], None) => {
+                Err(Error::precondition("there is no list yet").with_hint("make one with `taskyard list add NAME --path REPOSITORY`"))
+            }
+            ([], Some(handle)) => {
+                Err(Error::not_found("list", handle).with_field("list").with_hint(format!("lists: {}", names.join(", "))))
+            }
             (_, None) => Err(Error::invalid("list", format!("list: there are several, name one with --list ({})", names.join(", ")))),
             (_, Some(handle)) => Err(Error::invalid("list", format!("list: several are called {handle}; use a UUID"))),
         }

@@ -42,9 +42,9 @@ impl Config {
         let data_dir = data_dir(global)?;
         let file = read(&data_dir.join(FILE))?;
         let listen = serve.listen.clone().or(file.listen).unwrap_or_else(|| DEFAULT_LISTEN.into());
-        let listen = listen.parse().map_err(|_| {
-            Error::invalid("listen", format!("listen: {listen:?} is not an address with a port, such as {DEFAULT_LISTEN}"))
-        })?;
+        let listen = listen
+            .parse()
+            .map_err(|_| Error::invalid("listen", format!("listen: {listen:?} is not an address with a port, such as {DEFAULT_LISTEN}")))?;
         Ok(Self {
             data_dir,
             listen,

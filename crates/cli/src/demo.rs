@@ -145,7 +145,13 @@ async fn report(stage: &Stage, tasks: &[String]) -> Result<()> {
         let shown = stage.client.call("get_task", json!({ "task_id": task })).await?;
         let runs = stage.client.call("list_runs", json!({ "task_id": task })).await?;
         let runs: Vec<&str> = runs["runs"].as_array().into_iter().flatten().filter_map(|r| r["outcome"].as_str()).collect();
-        say(&format!("  {}  {:<19} {}  (runs: {})", text(&shown, "short_id"), text(&shown, "status"), text(&shown, "title"), runs.join(", ")))?;
+        say(&format!(
+            "  {}  {:<19} {}  (runs: {})",
+            text(&shown, "short_id"),
+            text(&shown, "status"),
+            text(&shown, "title"),
+            runs.join(", ")
+        ))?;
     }
     heading("git log --graph")?;
     say(&stage.git_log().await?)

@@ -133,7 +133,14 @@ fn app(config: &Config, engine: &Engine, readiness: Readiness, shutdown: &Cancel
         dispatcher = dispatcher.with_log(log);
     }
     let guard = Guard::new(&config.allowed_hosts, &config.allowed_origins)?;
-    Ok(App { dispatcher, sessions: Arc::new(EngineSessions::new(engine.clone())), readiness, guard, timing: Timing::default(), shutdown: shutdown.clone() })
+    Ok(App {
+        dispatcher,
+        sessions: Arc::new(EngineSessions::new(engine.clone())),
+        readiness,
+        guard,
+        timing: Timing::default(),
+        shutdown: shutdown.clone(),
+    })
 }
 
 async fn stop_signal() -> Result<()> {

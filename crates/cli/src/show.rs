@@ -153,7 +153,14 @@ impl Show {
 
     /// Worktrees with what is unsaved in them.
     pub fn worktrees(self, answer: &Value) -> Result<()> {
-        let columns = [("short_id", "TASK"), ("state", "STATE"), ("branch", "BRANCH"), ("disk_bytes", "BYTES"), ("unsaved", "UNSAVED"), ("path", "PATH")];
+        let columns = [
+            ("short_id", "TASK"),
+            ("state", "STATE"),
+            ("branch", "BRANCH"),
+            ("disk_bytes", "BYTES"),
+            ("unsaved", "UNSAVED"),
+            ("path", "PATH"),
+        ];
         self.rows(answer, "worktrees", &columns)
     }
 
@@ -168,7 +175,8 @@ impl Show {
         }
         let mut text = String::new();
         for question in all {
-            text += &format!("{}  {}  {}\n", plain(&question["question_bundle_id"]), plain(&question["short_id"]), plain(&question["title"]));
+            text +=
+                &format!("{}  {}  {}\n", plain(&question["question_bundle_id"]), plain(&question["short_id"]), plain(&question["title"]));
             let options = question["body"]["options"].as_array().or_else(|| question["options"].as_array());
             for option in options.into_iter().flatten() {
                 text += &format!("    --option {:<20} {}\n", plain(&option["option_id"]), plain(&option["label"]));
@@ -198,7 +206,9 @@ fn plain(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(all) if all.is_empty() => "-".into(),
         Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
-        Value::Object(map) => map.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| format!("{k}={}", plain(v))).collect::<Vec<_>>().join(" "),
+        Value::Object(map) => {
+            map.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| format!("{k}={}", plain(v))).collect::<Vec<_>>().join(" ")
+        }
         other => other.to_string(),
     }
 }

@@ -36,25 +36,55 @@ fn write(path: &str, content: &str) -> Value {
 pub fn parts() -> Vec<Part> {
     let part = |title, agent, words, steps| Part { title, agent, words, steps };
     vec![
-        part("Add a greeting", AGENTS[0], "Say hello in the program.", json!([
-            { "text": "I add the greeting." }, { "wait": 300 }, write("src/greeting.txt", "Hello, yard!\n"), { "commit": "Add a greeting" },
-        ])),
-        part("Write a guide", AGENTS[1], "Explain how to start.", json!([
-            { "plan": [["outline", "completed"], ["write", "in_progress"]] }, { "wait": 400 },
-            write("docs/guide.md", "# Guide\n\nRun it.\n"), { "commit": "Write a guide" },
-        ])),
-        part("Set the title to Yard", AGENTS[2], "The title is Yard.", json!([
-            { "wait": 300 }, write("title.txt", "Yard\n"), { "commit": "Set the title to Yard" },
-        ])),
-        part("Set the title to Taskyard", AGENTS[0], "The title is Taskyard.", json!([
-            { "wait": 200 }, write("title.txt", "Taskyard\n"), { "commit": "Set the title to Taskyard" },
-        ])),
-        part("Add a risky switch", AGENTS[1], "Add the switch.", json!([
-            { "text": "This may be a bad idea." }, { "wait": 200 }, write("src/switch.txt", "on\n"), { "commit": "Add a risky switch" },
-        ])),
-        part("Tidy the notes", AGENTS[2], "Sort the notes. (This agent forgets to commit; Taskyard does it.)", json!([
-            { "wait": 200 }, write("notes.txt", "a\nb\nc\n"), { "text": "Sorted." },
-        ])),
+        part(
+            "Add a greeting",
+            AGENTS[0],
+            "Say hello in the program.",
+            json!([
+                { "text": "I add the greeting." }, { "wait": 300 }, write("src/greeting.txt", "Hello, yard!\n"), { "commit": "Add a greeting" },
+            ]),
+        ),
+        part(
+            "Write a guide",
+            AGENTS[1],
+            "Explain how to start.",
+            json!([
+                { "plan": [["outline", "completed"], ["write", "in_progress"]] }, { "wait": 400 },
+                write("docs/guide.md", "# Guide\n\nRun it.\n"), { "commit": "Write a guide" },
+            ]),
+        ),
+        part(
+            "Set the title to Yard",
+            AGENTS[2],
+            "The title is Yard.",
+            json!([
+                { "wait": 300 }, write("title.txt", "Yard\n"), { "commit": "Set the title to Yard" },
+            ]),
+        ),
+        part(
+            "Set the title to Taskyard",
+            AGENTS[0],
+            "The title is Taskyard.",
+            json!([
+                { "wait": 200 }, write("title.txt", "Taskyard\n"), { "commit": "Set the title to Taskyard" },
+            ]),
+        ),
+        part(
+            "Add a risky switch",
+            AGENTS[1],
+            "Add the switch.",
+            json!([
+                { "text": "This may be a bad idea." }, { "wait": 200 }, write("src/switch.txt", "on\n"), { "commit": "Add a risky switch" },
+            ]),
+        ),
+        part(
+            "Tidy the notes",
+            AGENTS[2],
+            "Sort the notes. (This agent forgets to commit; Taskyard does it.)",
+            json!([
+                { "wait": 200 }, write("notes.txt", "a\nb\nc\n"), { "text": "Sorted." },
+            ]),
+        ),
     ]
 }
 

@@ -39,7 +39,11 @@ pub async fn repository(client: &Client, show: &Show, command: RepositoryCommand
     match command {
         RepositoryCommand::List => {
             let answer = client.call("repository_list", json!({})).await?;
-            show.rows(&answer, "repositories", &[("id", "REPOSITORY"), ("name", "NAME"), ("default_branch", "BRANCH"), ("local_path", "PATH")])
+            show.rows(
+                &answer,
+                "repositories",
+                &[("id", "REPOSITORY"), ("name", "NAME"), ("default_branch", "BRANCH"), ("local_path", "PATH")],
+            )
         }
         RepositoryCommand::Set(set) => {
             let copy = (!set.copy.is_empty()).then_some(set.copy);

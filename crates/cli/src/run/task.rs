@@ -60,7 +60,14 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<(
         }
         TaskCommand::Runs(one) => {
             let answer = client.call("list_runs", json!({ "task_id": one.task })).await?;
-            let columns = [("id", "RUN"), ("state", "STATE"), ("outcome", "OUTCOME"), ("agent", "AGENT"), ("started_at", "STARTED"), ("exit_reason", "WHY")];
+            let columns = [
+                ("id", "RUN"),
+                ("state", "STATE"),
+                ("outcome", "OUTCOME"),
+                ("agent", "AGENT"),
+                ("started_at", "STARTED"),
+                ("exit_reason", "WHY"),
+            ];
             show.rows(&answer, "runs", &columns)
         }
     }
@@ -193,7 +200,10 @@ async fn merge(client: &Client, show: &Show, merge: Merge) -> Result<()> {
         let path = text(&answer, "merge_worktree_path");
         return show.done(&answer, &format!("conflict: resolve it in {path}, then `taskyard task merge {} --continue`", merge.task));
     }
-    show.done(&answer, &format!("{} is merged into {} as {}", merge.task, text(&answer["merge"], "target"), text(&answer["merge"], "commit")))
+    show.done(
+        &answer,
+        &format!("{} is merged into {} as {}", merge.task, text(&answer["merge"], "target"), text(&answer["merge"], "commit")),
+    )
 }
 
 async fn preview(client: &Client, show: &Show, preview: Preview) -> Result<()> {

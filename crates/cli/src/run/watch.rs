@@ -22,7 +22,8 @@ pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Optio
         loop {
             let left = timeout.map(|t| t.saturating_sub(started.elapsed()));
             if left == Some(Duration::ZERO) {
-                return Err(Error::unavailable(format!("{task} has not settled in time")).with_hint("wait again, or look with `taskyard task show`"));
+                return Err(Error::unavailable(format!("{task} has not settled in time"))
+                    .with_hint("wait again, or look with `taskyard task show`"));
             }
             let round = left.map_or(ROUND_S, |left| left.as_secs().clamp(1, ROUND_S));
             last = client.call("wait_for_task_change", json!({ "task_ids": [task], "timeout_seconds": round })).await?;

@@ -32,7 +32,12 @@ impl Show {
         if self.json {
             return self.json(answer);
         }
-        let mut text = format!("{}: {} changed files, {} behind\n", plain(&answer["result"]), plain(&answer["changed_file_count"]), plain(&answer["behind"]));
+        let mut text = format!(
+            "{}: {} changed files, {} behind\n",
+            plain(&answer["result"]),
+            plain(&answer["changed_file_count"]),
+            plain(&answer["behind"])
+        );
         for file in answer["conflict_files"].as_array().into_iter().flatten() {
             text += &format!("  conflict in {}\n", plain(file));
         }
@@ -51,7 +56,12 @@ impl Show {
             text += &format!("merges: {}\n", name(id));
         }
         for left in answer["left_out"].as_array().into_iter().flatten() {
-            text += &format!("left out: {} (conflicts with {} in {})\n", name(&left["task_id"]), all(&left["conflicts_with"]), plain(&left["files"]));
+            text += &format!(
+                "left out: {} (conflicts with {} in {})\n",
+                name(&left["task_id"]),
+                all(&left["conflicts_with"]),
+                plain(&left["files"])
+            );
         }
         for task in answer["tasks"].as_array().into_iter().flatten().filter(|t| !t["error"].is_null()) {
             text += &format!("no preview: {}: {}\n", name(&task["task_id"]), plain(&task["error"]["message"]));
