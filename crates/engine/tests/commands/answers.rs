@@ -137,8 +137,8 @@ async fn tasks_are_filtered() {
         let found = yard.engine.list_tasks(&yard.me(), input(filter)).await.unwrap();
         found.tasks.into_iter().map(|task| task.short_id).collect::<Vec<_>>()
     };
-    assert_eq!(find(json!({ "list_id": list, "query": "LOGIN" })).await, [a.clone()]);
-    assert_eq!(find(json!({ "workflow_id": list, "status": "Review" })).await, [b.clone()]);
+    assert_eq!(find(json!({ "list_id": list, "query": "LOGIN" })).await, [a.as_str()]);
+    assert_eq!(find(json!({ "workflow_id": list, "status": "Review" })).await, [b.as_str()]);
     assert_eq!(find(json!({ "status": "ready, waiting-for-review" })).await.len(), 3);
     let both = yard.engine.list_tasks(&yard.me(), input(json!({ "list_id": list, "workflow_id": list }))).await.unwrap_err();
     assert_eq!(both.class, Class::InvalidArgument);

@@ -1,6 +1,6 @@
 //! The commands over a real database, with a fixed clock and counted ids.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that panics fails, which is what it is for")]
+#![expect(clippy::unwrap_used, reason = "a test that panics fails, which is what it is for")]
 
 #[path = "../support/mod.rs"]
 mod support;
