@@ -82,6 +82,13 @@ pub fn notice_at(text: &str, now: Timestamp, zone: &TimeZone) -> Option<LimitNot
     Some(LimitNotice { reset_at, message: crate::cut::text(text.trim(), MESSAGE) })
 }
 
+/// The limit that an agent's last words tell of although its turn ended in good order. Only an unmistakable phrase
+/// counts here: an agent may well speak of a rate limiter that it has just built.
+pub fn told(text: &str) -> Option<LimitNotice> {
+    let lower = text.to_lowercase();
+    LIMITS.iter().any(|phrase| lower.contains(phrase)).then(|| notice(text)).flatten()
+}
+
 /// A limit the protocol itself reports; the time is taken from the words where they state one.
 pub fn certain(text: &str) -> LimitNotice {
     notice(text).unwrap_or_else(|| LimitNotice {
@@ -108,6 +115,12 @@ mod tests {
     fn reset(text: &str) -> String {
         let notice = at(text).unwrap_or_else(|| panic!("no limit seen in {text:?}"));
         notice.reset_at.map_or_else(|| "unknown".into(), |t| t.to_string())
+    }
+
+    #[test]
+    fn words_about_rate_limits_are_no_limit() {
+        assert!(told("Added the rate limiter: clients get 429 and must retry after 30 seconds.").is_none());
+        assert!(told("You've hit your usage limit. Try again in 2 hours.").is_some());
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub async fn run(global: &Global, flags: &Serve) -> Result<()> {
     announce(&config, &mut lock, &url)?;
     tracing::info!(url, data = %config.data_dir.display(), "ready");
     let stopped = tokio::select! {
-        signal = stop_signal() => signal,
+        signal = stop_signal(&engine) => signal,
         ended = server => Err(match ended {
             Ok(Err(error)) => machine("serving", error),
             Ok(Ok(())) => Error::internal("the listener ended by itself"),
@@ -143,16 +143,20 @@ fn app(config: &Config, engine: &Engine, readiness: Readiness, shutdown: &Cancel
     })
 }
 
-async fn stop_signal() -> Result<()> {
+/// Waits for SIGTERM or SIGINT; SIGHUP has the reconcilers look now.
+async fn stop_signal(engine: &Engine) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed = |error| machine("listening for signals", error);
     let mut term = signal(SignalKind::terminate()).map_err(failed)?;
     let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
+    let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
+    loop {
+        tokio::select! {
+            _ = term.recv() => return Ok(()),
+            _ = int.recv() => return Ok(()),
+            _ = hup.recv() => engine.repair_now(),
+        }
     }
-    Ok(())
 }
 
 #[cfg(test)]

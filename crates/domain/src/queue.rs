@@ -20,6 +20,8 @@ pub struct Candidate {
     pub manual: bool,
     /// An unfinished blocker.
     pub blocked: bool,
+    /// Whether a repository resolves.
+    pub has_repository: bool,
     /// The profile that it would run by, when that resolves.
     pub profile_id: Option<ProfileId>,
     /// That profile's agent.
@@ -80,6 +82,8 @@ pub enum Hold {
     Blocked,
     /// No profile resolves.
     NoProfile,
+    /// No repository resolves.
+    NoRepository,
     /// Its profile runs as often as it may.
     ProfileCap,
     /// The queue is paused.
@@ -159,6 +163,9 @@ fn hold(task: &Candidate, snapshot: &Snapshot, used: &[(ProfileId, usize)], free
     if let Some(until) = task.not_before.filter(|at| *at > now) {
         return Some(Hold::NotBefore { until });
     }
+    if !task.has_repository {
+        return Some(Hold::NoRepository);
+    }
     let Some(profile) = task.profile_id else { return Some(Hold::NoProfile) };
     let limit = snapshot.limited.iter().find(|(agent, until)| Some(*agent) == task.agent_id && *until > now);
     if let Some((_, until)) = limit {
@@ -213,6 +220,7 @@ mod tests {
             not_before: None,
             manual: false,
             blocked: false,
+            has_repository: true,
             profile_id: Some(profile()),
             agent_id: Some(agent()),
         }

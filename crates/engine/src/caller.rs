@@ -88,7 +88,8 @@ impl Engine {
         let hash = token_hash(token);
         let run = self.store().read(move |tx| Box::pin(async move { tx.run_by_token_hash(&hash).await })).await?;
         let run = run.ok_or_else(|| {
-            Error::forbidden("the token isn't that of an open run").with_hint("a run's token dies with the run; call without a token as the operator")
+            Error::forbidden("the token isn't that of an open run")
+                .with_hint("a run's token dies with the run; call without a token as the operator")
         })?;
         let actor = Actor::Run { workspace_id: run.workspace_id, run_id: run.id, session_id: run.session_id, task_id: run.task_id };
         Ok(Caller { actor, face })
@@ -103,7 +104,8 @@ mod tests {
     #[test]
     fn a_run_is_no_person_and_sees_its_workspace_only() {
         let own = WorkspaceId(Uuid::from_u128(1));
-        let actor = Actor::Run { workspace_id: own, run_id: RunId(Uuid::from_u128(2)), session_id: None, task_id: TaskId(Uuid::from_u128(3)) };
+        let actor =
+            Actor::Run { workspace_id: own, run_id: RunId(Uuid::from_u128(2)), session_id: None, task_id: TaskId(Uuid::from_u128(3)) };
         let caller = Caller { actor, face: Face::Mcp };
         assert_eq!(caller.require_person("merge").unwrap_err().class, taskyard_domain::Class::Forbidden);
         assert!(caller.require_workspace(own, "task", "x").is_ok());

@@ -18,10 +18,8 @@ const KEY_LIFE: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
 /// Moves a task's status by `fact`, stores the task and writes the event. The only writer of statuses.
 pub(crate) async fn status(tx: &mut Tx, task: &mut Task, fact: Fact, context: Context) -> Result<()> {
     let previous = task.status;
-    task.status = task::next(previous, fact, context).map_err(|error| Error {
-        message: format!("{}: {}", task.short_id, error.message),
-        ..error
-    })?;
+    task.status =
+        task::next(previous, fact, context).map_err(|error| Error { message: format!("{}: {}", task.short_id, error.message), ..error })?;
     task.updated_at = tx.now();
     tx.task_update(task).await?;
     if task.status != previous {
@@ -40,7 +38,14 @@ pub(crate) async fn task(tx: &mut Tx, task: &mut Task, fields: &[&str]) -> Resul
 }
 
 /// Writes an audit entry.
-pub(crate) async fn audit(tx: &mut Tx, caller: &Caller, workspace: WorkspaceId, action: &str, target: (&str, impl ToString), metadata: Value) -> Result<()> {
+pub(crate) async fn audit(
+    tx: &mut Tx,
+    caller: &Caller,
+    workspace: WorkspaceId,
+    action: &str,
+    target: (&str, impl ToString),
+    metadata: Value,
+) -> Result<()> {
     tx.audit(NewEntry {
         workspace_id: workspace,
         actor: caller.actor.clone(),
@@ -85,7 +90,8 @@ impl Key {
                 .with_field("idempotency_key")
                 .with_hint("use a new key for a new call"));
         }
-        let result = serde_json::from_value(stored.result).map_err(|e| Error::internal(format!("the stored result of {}: {e}", key.tool)))?;
+        let result =
+            serde_json::from_value(stored.result).map_err(|e| Error::internal(format!("the stored result of {}: {e}", key.tool)))?;
         Ok(Some(result))
     }
 

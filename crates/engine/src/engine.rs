@@ -11,6 +11,7 @@ use taskyard_domain::{Clock, Ids, Result};
 use taskyard_git::Git;
 use taskyard_process::Environment;
 use taskyard_store::Store;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -96,6 +97,7 @@ struct Inner {
     url: OnceLock<String>,
     sessions: Sessions,
     detected: Detected,
+    repair_wanted: Notify,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -108,6 +110,7 @@ impl Engine {
             url: OnceLock::new(),
             sessions: Sessions::default(),
             detected: Detected::default(),
+            repair_wanted: Notify::new(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
@@ -180,6 +183,10 @@ impl Engine {
 
     pub(crate) fn detected(&self) -> &Detected {
         &self.0.detected
+    }
+
+    pub(crate) fn repair_wanted(&self) -> &Notify {
+        &self.0.repair_wanted
     }
 
     pub(crate) fn shutdown(&self) -> &CancellationToken {

@@ -23,11 +23,9 @@ pub(crate) fn git(error: Git) -> Error {
             .with_hint("discard_changes: true takes a snapshot first, then removes"),
         Git::NotFound { branches, .. } => at(Class::NotFound).with_details(json!({ "branches": branches })),
         Git::DetachedNoBase { branches, .. } => at(Class::FailedPrecondition).with_details(json!({ "branches": branches })),
-        Git::HookFailed { hook, text } => {
-            at(Class::FailedPrecondition).with_details(json!({ "hook": hook, "output": text, "nothing_changed": true })).with_hint(
-                "fix what the hook reports; only the repository's setting hook_policy = skip leaves hooks out",
-            )
-        }
+        Git::HookFailed { hook, text } => at(Class::FailedPrecondition)
+            .with_details(json!({ "hook": hook, "output": text, "nothing_changed": true }))
+            .with_hint("fix what the hook reports; only the repository's setting hook_policy = skip leaves hooks out"),
         Git::SigningFailed { text } => at(Class::FailedPrecondition)
             .with_details(json!({ "output": text, "nothing_changed": true }))
             .with_hint("repair signing, or choose unsigned commits with the repository's setting sign_policy = never"),

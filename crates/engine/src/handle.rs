@@ -24,9 +24,9 @@ pub(crate) async fn task(read: &mut Read, caller: &Caller, field: &str, handle: 
     let found = match ShortId::parse(handle) {
         Some(short) => read.task_by_short(&short).await?,
         None => {
-            let id: TaskId = handle.parse().map_err(|_| {
-                Error::invalid(field, format!("{field}: {handle:?} is neither a task's UUID nor a short id such as TY-42"))
-            })?;
+            let id: TaskId = handle
+                .parse()
+                .map_err(|_| Error::invalid(field, format!("{field}: {handle:?} is neither a task's UUID nor a short id such as TY-42")))?;
             read.task_fetch(id).await?
         }
     };

@@ -7,16 +7,20 @@ use crate::session::Opening;
 use crate::{Caller, Engine};
 use jiff::Timestamp;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 use taskyard_domain::agent::Profile;
 use taskyard_domain::id::{ProfileId, RepositoryId, RunId, TaskId, WorkspaceId};
 use taskyard_domain::list::List;
 use taskyard_domain::queue::{Active, Candidate, Snapshot, plan};
-use taskyard_domain::run::{Kind, Run, Slot, State};
+use taskyard_domain::run::{Kind, Outcome, Run, Slot, State};
 use taskyard_domain::task::{Status, Task};
 use taskyard_domain::workspace::Workspace;
 use taskyard_domain::{Class, Result};
 use taskyard_store::Read;
+
+/// How long a task that couldn't start is left alone.
+const REFUSED_FOR: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
 
 /// Everything that the queue decides by, read at one moment.
 pub(crate) async fn snapshot(read: &mut Read, now: Timestamp) -> Result<Snapshot> {
@@ -65,23 +69,25 @@ struct Known {
 impl Known {
     async fn candidate(&mut self, read: &mut Read, task: &Task, blocked: bool) -> Result<Candidate> {
         let profile = self.profile(read, task).await?;
-        let runnable = self.has_repository(read, task).await?;
-        let profile = profile.filter(|_| runnable);
+        let has_repository = self.has_repository(read, task).await?;
+        // What a run that was cut short had begun goes on, whatever would keep it from being started anew.
+        let goes_on = matches!(task.last_outcome, Some(Outcome::Interrupted | Outcome::Limited));
         Ok(Candidate {
             task_id: task.id,
             sort_order: task.sort_order,
             created_at: task.created_at,
             not_before: task.due_at.max(task.not_before),
-            manual: task.manual,
-            blocked,
+            manual: task.manual && !goes_on,
+            blocked: blocked && !goes_on,
+            has_repository,
             profile_id: profile.as_ref().map(|p| p.id),
             agent_id: profile.map(|p| p.agent_id),
         })
     }
 
     async fn list(&mut self, read: &mut Read, task: &Task) -> Result<Option<List>> {
-        if !self.lists.contains_key(&task.list_id) {
-            self.lists.insert(task.list_id, read.list_fetch(task.list_id).await?);
+        if let Entry::Vacant(unknown) = self.lists.entry(task.list_id) {
+            unknown.insert(read.list_fetch(task.list_id).await?);
         }
         Ok(self.lists.get(&task.list_id).cloned().flatten())
     }
@@ -89,8 +95,8 @@ impl Known {
     async fn profile(&mut self, read: &mut Read, task: &Task) -> Result<Option<Profile>> {
         let list = self.list(read, task).await?;
         let ws = task.workspace_id;
-        if !self.workspaces.contains_key(&ws) {
-            self.workspaces.insert(ws, read.workspace_fetch(ws).await?);
+        if let Entry::Vacant(unknown) = self.workspaces.entry(ws) {
+            unknown.insert(read.workspace_fetch(ws).await?);
             self.profiles.insert(ws, read.profile_list(ws).await?);
             self.repositories.insert(ws, read.repository_list(ws).await?.into_iter().map(|r| r.id).collect());
         }
@@ -114,8 +120,9 @@ impl Engine {
     /// Starts what may start, until shutdown.
     pub(crate) async fn run_queue(self) {
         let mut wake = self.store().subscribe_all();
+        let mut refused = HashMap::new();
         loop {
-            let wake_at = match self.dispatch().await {
+            let wake_at = match self.dispatch(&mut refused).await {
                 Ok(wake_at) => wake_at,
                 Err(error) => {
                     tracing::error!(%error, "the queue can't be read");
@@ -137,21 +144,30 @@ impl Engine {
         }
     }
 
-    /// One decision, carried out. Returns when time alone will make something eligible.
-    pub(crate) async fn dispatch(&self) -> Result<Option<Timestamp>> {
+    /// One decision, carried out. Returns when time alone will make something eligible. Tasks that were `refused` lately
+    /// take no slot of the plan.
+    async fn dispatch(&self, refused: &mut HashMap<TaskId, Timestamp>) -> Result<Option<Timestamp>> {
         let now = self.now();
-        let facts = self.store().read(move |read| Box::pin(async move { snapshot(read, now).await })).await?;
+        refused.retain(|_, until| *until > now);
+        let mut facts = self.store().read(move |read| Box::pin(async move { snapshot(read, now).await })).await?;
+        for candidate in &mut facts.candidates {
+            candidate.not_before = candidate.not_before.max(refused.get(&candidate.task_id).copied());
+        }
         let plan = plan(facts, now);
         for run_id in plan.resume {
             self.grant_slot(run_id).await?;
         }
         for task_id in plan.start {
-            self.dispatch_task(task_id).await?;
+            if !self.dispatch_task(task_id).await? {
+                refused.insert(task_id, now + REFUSED_FOR);
+            }
         }
-        Ok(plan.wake_at)
+        let retry = refused.values().min().copied();
+        Ok(plan.wake_at.into_iter().chain(retry).min())
     }
 
-    async fn dispatch_task(&self, task_id: TaskId) -> Result<()> {
+    /// Opens a run of a queued task. Returns false when it can't start now.
+    async fn dispatch_task(&self, task_id: TaskId) -> Result<bool> {
         let engine = self.clone();
         let opened = self.store().write(move |tx| {
             Box::pin(async move {
@@ -167,12 +183,12 @@ impl Engine {
             })
         });
         match opened.await {
-            // What no longer holds when the transaction looks again is picked up by the next plan.
+            // What doesn't hold when the transaction looks again is tried again after a while.
             Err(error) if matches!(error.class, Class::FailedPrecondition | Class::Conflict) => {
                 tracing::info!(%task_id, %error, "a queued task couldn't start");
-                Ok(())
+                Ok(false)
             }
-            other => other,
+            other => other.map(|()| true),
         }
     }
 

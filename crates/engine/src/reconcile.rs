@@ -3,23 +3,28 @@
 //! No reconciler takes input; each compares the tables with the world and makes them agree. They are
 //! the normal path for what a dead server left and safe to run at any time.
 
+use crate::effect::Effect;
 use crate::{Engine, fold};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use taskyard_domain::Result;
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::run::{self, Run};
 use taskyard_domain::worktree::{State, Worktree};
+use taskyard_domain::{Result, Timestamp};
 use taskyard_git::Repo;
 use taskyard_git::worktree::Plan;
-use taskyard_store::WorktreeFilter;
+use taskyard_store::{IDEMPOTENCY_HOURS, WorktreeFilter};
 
 /// How often the timer looks, seconds.
 const EVERY_S: f64 = 30.0;
-/// How long a run may stay without a live session after it was opened.
-const START_GRACE: SignedDuration = SignedDuration::from_secs(60);
+/// Every how many looks old keys and protocol sessions are forgotten.
+const PRUNE_EVERY: u64 = 120;
+/// How long an MCP client may stay away and still be known.
+const MCP_SESSION_LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// More effects than can wait at once.
+const ALL_EFFECTS: i64 = 100_000;
 
 impl Engine {
     /// The part of the node's name that survives a restart.
@@ -27,31 +32,61 @@ impl Engine {
         self.node().split(':').next().unwrap_or_default()
     }
 
-    /// At start: ends the runs of this node's earlier servers with their processes, then merges and worktrees.
+    /// Ends the runs of this node that nobody runs any more with their processes, then settles merges and worktrees.
     pub(crate) async fn reconcile_start(&self) -> Result<()> {
         self.reconcile_runs().await?;
         self.reconcile_merges().await?;
         self.reconcile_worktrees().await
     }
 
-    /// Every now and then until shutdown.
+    /// Every now and then, and when asked for, until shutdown.
     pub(crate) async fn run_reconcilers(self) {
-        loop {
+        for look in 1u64.. {
             tokio::select! {
                 () = self.shutdown().cancelled() => return,
                 () = tokio::time::sleep(self.patience(EVERY_S).max(Duration::from_millis(200))) => {}
+                () = self.repair_wanted().notified() => tracing::info!("looking for what is to be repaired"),
             }
-            if let Err(error) = self.reconcile_runs().await {
-                tracing::error!(%error, "open runs can't be checked");
+            if let Err(error) = self.reconcile_start().await {
+                tracing::error!(%error, "what a crash may have left can't be checked");
+            }
+            if look % PRUNE_EVERY == 0
+                && let Err(error) = self.prune().await
+            {
+                tracing::error!(%error, "old keys can't be forgotten");
             }
         }
     }
 
-    /// Open managed runs of this node without a live session are dead: their processes are ended, then they.
+    /// Has the reconcilers look now (SIGHUP).
+    pub fn repair_now(&self) {
+        self.repair_wanted().notify_one();
+    }
+
+    async fn prune(&self) -> Result<()> {
+        let now = self.now();
+        let (keys, sessions) = (now - SignedDuration::from_hours(IDEMPOTENCY_HOURS), now - MCP_SESSION_LIFE);
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.idempotency_prune(keys).await?;
+                    tx.mcp_session_prune(sessions).await.map(|_| ())
+                })
+            })
+            .await
+    }
+
+    /// Open managed runs of this node that neither live nor are about to be started are dead: their processes are
+    /// ended, then they.
     async fn reconcile_runs(&self) -> Result<()> {
-        let open = self.store().read(|read| Box::pin(async move { read.run_open_all().await })).await?;
+        let (open, effects) = self
+            .store()
+            .read(|read| Box::pin(async move { Ok((read.run_open_all().await?, read.outbox_due(Timestamp::MAX, ALL_EFFECTS).await?)) }))
+            .await?;
+        let starting: Vec<Effect> = effects.into_iter().filter_map(|row| serde_json::from_value(row.payload).ok()).collect();
         for run in open.into_iter().filter(|run| run.kind == run::Kind::Managed) {
-            if self.is_orphan(&run) {
+            let is_starting = starting.contains(&Effect::StartRun { run_id: run.id }) && run.node.as_deref() == Some(self.node());
+            if self.is_of_this_node(&run) && !is_starting && !self.sessions().is_live(run.id) {
                 tracing::warn!(run = %run.id, "a run is open without a live session; ending it");
                 self.end_dead_run(run.id).await?;
             }
@@ -59,12 +94,9 @@ impl Engine {
         Ok(())
     }
 
-    fn is_orphan(&self, run: &Run) -> bool {
+    fn is_of_this_node(&self, run: &Run) -> bool {
         let node = run.node.as_deref().unwrap_or_default();
-        let of_this_node = node.split(':').next().unwrap_or_default() == self.node_family();
-        // A run of this very server that was just opened has its start in the outbox; give it that.
-        let starting = node == self.node() && self.now().duration_since(run.started_at) < START_GRACE;
-        of_this_node && !starting && !self.sessions().is_live(run.id)
+        node.split(':').next().unwrap_or_default() == self.node_family()
     }
 
     /// Worktrees whose making was cut short and that no open run is making: taken away again.

@@ -96,7 +96,11 @@ impl Levels {
         } else {
             format!("{}\n\n{}", self.task.title, self.task.description)
         };
-        [self.workspace.prompt.trim(), self.list.prompt.trim(), &task].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+        [self.workspace.prompt.trim(), self.list.prompt.trim(), &task]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n\n")
     }
 }
 

@@ -237,7 +237,8 @@ impl Conversation {
         self.emitter.send(Event::Usage(usage)).await;
         let (stop, errors) = judge(answer, cancelled, &last_text);
         let short = Some(&last_text).filter(|text| text.len() <= ERROR_TEXT && matches!(stop, TurnStop::Ended | TurnStop::Refused));
-        if let Some(limit) = errors.iter().chain(short).find_map(|text| limits::notice(text)) {
+        let limit = errors.iter().find_map(|text| limits::notice(text));
+        if let Some(limit) = limit.or_else(|| short.and_then(|text| limits::told(text))) {
             self.emitter.send(Event::Limit(limit)).await;
         }
         self.emitter.send(Event::TurnEnded(TurnEnd { stop, errors, last_text })).await;

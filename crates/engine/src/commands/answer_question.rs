@@ -67,7 +67,8 @@ impl Engine {
                     }
                     let mut run = run.filter(Run::is_open).ok_or_else(|| Error::conflict("the run that asked has ended"))?;
                     let answer = decision(&question, &input)?;
-                    question.answer = Some(json!({ "answers": input.answers, "rejected": input.rejected, "reject_reason": input.reject_reason }));
+                    question.answer =
+                        Some(json!({ "answers": input.answers, "rejected": input.rejected, "reject_reason": input.reject_reason }));
                     question.answered_by = Some(caller.actor.label());
                     let state = if matches!(answer, Answer::Allow(_)) { State::Answered } else { State::Rejected };
                     asking::close(tx, &mut question, state).await?;

@@ -162,6 +162,7 @@ fn waiting(task: &Task, hold: Option<&Hold>) -> WaitingTask {
         Some(Hold::Manual) => ("manual", None),
         Some(Hold::Blocked) => ("blocked", None),
         Some(Hold::NoProfile) => ("no_profile", None),
+        Some(Hold::NoRepository) => ("no_repository", None),
         Some(Hold::ProfileCap) => ("profile_cap", None),
         Some(Hold::Paused) => ("paused", None),
         Some(Hold::NoSlot) => ("no_slot", None),

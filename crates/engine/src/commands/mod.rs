@@ -103,7 +103,6 @@ pub mod input {
 pub mod output {
     //! The outputs of all commands.
 
-    pub use crate::merge::{MergeView, PreviewView};
     pub use super::abort_merge::AbortMergeOutput;
     pub use super::add_task::AddTaskOutput;
     pub use super::answer_question::QuestionAnswered;
@@ -145,4 +144,5 @@ pub mod output {
     pub use super::update_task::UpdateTaskOutput;
     pub use super::update_task_status::UpdateTaskStatusOutput;
     pub use super::wait_for_task_change::{ChangedTask, StuckTask, WaitForTaskChangeOutput};
+    pub use crate::merge::{MergeView, PreviewView};
 }

@@ -4,8 +4,8 @@ use super::ground::Ground;
 use super::launch::Facts;
 use super::recording::Recorder;
 use super::{Ending, Msg, prompt};
-use crate::Engine;
 use crate::resolve::Levels;
+use crate::{Engine, fold};
 use std::collections::VecDeque;
 use std::time::Duration;
 use taskyard_agents::{Answer, Command, Event, Handle, LimitNotice, Permission, TurnEnd, TurnStop};
@@ -121,7 +121,7 @@ async fn called_off(inbox: &mut mpsc::UnboundedReceiver<Msg>, learnt: &mut Learn
         match inbox.recv().await {
             Some(Msg::Cancel) => learnt.cancelled = true,
             Some(Msg::Stop) | None => learnt.stopping = true,
-            Some(Msg::Answer { .. } | Msg::SlotGranted) => continue,
+            Some(Msg::Answer { .. } | Msg::SlotGranted | Msg::SlotGivenBack) => continue,
         }
         return;
     }
@@ -143,30 +143,53 @@ async fn conclude(engine: &Engine, facts: &Loaded, ground: &Ground, learnt: &Lea
     if learnt.cancelled || learnt.stopping {
         return broken_off(learnt, Error::conflict("called off"));
     }
-    let well = learnt.turn.as_ref().is_some_and(|turn| !failed(turn)) && learnt.limit.is_none() && !learnt.stalled_out;
+    let turn_well = learnt.turn.as_ref().is_some_and(|turn| !failed(turn));
+    let limit = match moved_on(turn_well, ground).await {
+        Ok(true) => None,
+        Ok(false) => learnt.limit.clone(),
+        Err(error) => return Ending { exit_code: learnt.exit_code, ..error.into() },
+    };
+    let well = turn_well && limit.is_none() && !learnt.stalled_out;
     let changes = match engine.take_stock(facts.profile.auto_commit && well, &facts.levels.task, ground, recorder).await {
         Ok(changes) => changes,
         Err(error) => return Ending { exit_code: learnt.exit_code, ..error.into() },
     };
     let evidence = Evidence {
         cancelled: false,
-        limited: learnt.limit.is_some(),
+        limited: limit.is_some(),
         errors: !well,
-        error_text: learnt.turn.as_ref().is_some_and(|turn| !turn.errors.is_empty() || reads_like_error(&turn.last_text)),
+        error_text: learnt.turn.as_ref().is_some_and(|turn| reads_like_error(&turn.last_text)),
         changes,
     };
     let outcome = judge(evidence);
     let cause = match outcome {
         Outcome::Failed => Some(why_failed(facts, learnt)),
-        Outcome::Limited => learnt.limit.as_ref().map(|limit| limit.message.clone()),
+        Outcome::Limited => limit.as_ref().map(|limit| limit.message.clone()),
         Outcome::NoChanges => Some("the agent finished without changing anything".into()),
-        _ => None,
+        _ => learnt.turn.as_ref().and_then(cut_short),
     };
-    Ending { outcome, cause, exit_code: learnt.exit_code, limit: learnt.limit.clone(), orderly: false }
+    Ending { outcome, cause, exit_code: learnt.exit_code, limit, orderly: false }
 }
 
+/// Whether the agent ended its turn in good order with commits of this run: then words about a limit are just words.
+async fn moved_on(turn_well: bool, ground: &Ground) -> Result<bool> {
+    let head = ground.tree.head().await.map_err(fold::git)?;
+    Ok(turn_well && head.oid() != Some(&ground.start_commit))
+}
+
+/// A turn that didn't end as a turn should. One that was cancelled by nobody here is the agent's own breaking off.
 fn failed(turn: &TurnEnd) -> bool {
-    matches!(turn.stop, TurnStop::Failed | TurnStop::AuthRequired | TurnStop::Refused)
+    let stop = matches!(turn.stop, TurnStop::Failed | TurnStop::AuthRequired | TurnStop::Refused | TurnStop::Cancelled);
+    stop || !turn.errors.is_empty()
+}
+
+/// What a reviewer should know of a turn that the agent's own limits ended.
+fn cut_short(turn: &TurnEnd) -> Option<String> {
+    match turn.stop {
+        TurnStop::MaxTurns => Some("the agent stopped at its limit of turns (max_turns); the work may be unfinished".into()),
+        TurnStop::MaxTokens => Some("the agent stopped at the model's output limit; the work may be unfinished".into()),
+        _ => None,
+    }
 }
 
 /// Some agents end a turn in good order with an error as their last words.
@@ -225,7 +248,8 @@ impl Turn<'_> {
         // The token works before the agent can show it.
         self.record(move |run| run.token_hash = Some(ready.token_hash)).await?;
         let handle = taskyard_agents::start(ready.launch).map_err(|error| {
-            Error::precondition(format!("the agent {} can't be started: {error}", facts.agent.name)).with_hint("check it with `taskyard doctor`")
+            Error::precondition(format!("the agent {} can't be started: {error}", facts.agent.name))
+                .with_hint("check it with `taskyard doctor`")
         })?;
         let (pid, started) = (handle.pid, i64::try_from(handle.start_time).unwrap_or_default());
         // Recorded before anything is reported as running.
@@ -277,8 +301,10 @@ impl Turn<'_> {
                     }
                     Some(Msg::SlotGranted) => {
                         silent_since = Instant::now();
+                        waiting.without_slot = false;
                         waiting.release(handle);
                     }
+                    Some(Msg::SlotGivenBack) => waiting.without_slot = true,
                 },
                 event = handle.events.recv() => {
                     silent_since = Instant::now();
@@ -303,12 +329,16 @@ impl Turn<'_> {
     /// When silence of the agent next matters; never while it waits for a person or for a slot.
     fn stall_at(&self, silent_since: Instant, waiting: &Waiting) -> Option<Instant> {
         let settings = &self.facts.settings;
-        if !waiting.open.is_empty() || !waiting.held.is_empty() {
+        if waiting.without_slot || !waiting.open.is_empty() || !waiting.held.is_empty() {
             return None;
         }
         let after = |seconds: i64| silent_since + Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
         let kill = (settings.stall_kill_after > 0).then(|| after(settings.stall_kill_after));
-        if waiting.told_stalled == Some(silent_since) { kill } else { Some(kill.map_or(after(settings.stall_after), |k| k.min(after(settings.stall_after)))) }
+        if waiting.told_stalled == Some(silent_since) {
+            kill
+        } else {
+            Some(kill.map_or(after(settings.stall_after), |k| k.min(after(settings.stall_after))))
+        }
     }
 
     /// Marks the run as stalled, or ends it when its time is up. Returns whether it is over.
@@ -387,7 +417,10 @@ impl Turn<'_> {
         }
         self.recorder.notice("info", format!("asks for permission: {}", asked.title)).await?;
         self.recorder.flush(true).await?;
-        waiting.asked(asked.request_id.clone(), Instant::now() + Duration::from_secs(u64::try_from(self.facts.settings.slot_yield_after).unwrap_or(10)));
+        waiting.asked(
+            asked.request_id.clone(),
+            Instant::now() + Duration::from_secs(u64::try_from(self.facts.settings.slot_yield_after).unwrap_or(10)),
+        );
         self.engine.ask_permission(self.facts.run.id, asked).await.map(|_| ())
     }
 
@@ -445,6 +478,8 @@ struct Waiting {
     held: VecDeque<(String, Answer)>,
     yield_at: Option<Instant>,
     told_stalled: Option<Instant>,
+    /// The run has given its slot back: its silence is ours.
+    without_slot: bool,
 }
 
 impl Waiting {

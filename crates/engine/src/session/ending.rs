@@ -1,5 +1,6 @@
 //! Ends a run: outcome, task status, session, questions, limits, all in one transaction.
 
+use crate::resolve::Levels;
 use crate::{Caller, Engine, change};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -66,7 +67,11 @@ impl Engine {
                     let settings = tx.settings_fetch().await?;
                     // A person's word that came before the end was recorded stands, whatever the agent made of it.
                     let ending = if run.cancel_requested { Ending::cancelled() } else { ending };
+                    let delivered = run.state != run::State::Starting;
                     close_run(tx, &mut run, &ending).await?;
+                    if !delivered {
+                        keep_prompt(tx, &mut task, &run).await?;
+                    }
                     void_questions(tx, &run).await?;
                     if let Some(session) = session {
                         end_session(tx, session, ending.outcome).await?;
@@ -117,6 +122,15 @@ async fn close_run(tx: &mut Tx, run: &mut Run, ending: &Ending) -> Result<()> {
     Ok(())
 }
 
+/// What a person asked in a run that never got to its agent is asked again by the next one.
+async fn keep_prompt(tx: &mut Tx, task: &mut Task, run: &Run) -> Result<()> {
+    let own = Levels::of(tx, task.clone()).await?.prompt();
+    if run.kind == run::Kind::Managed && run.prompt != own {
+        task.next_prompt.get_or_insert_with(|| run.prompt.clone());
+    }
+    Ok(())
+}
+
 async fn void_questions(tx: &mut Tx, run: &Run) -> Result<()> {
     for mut open in tx.question_open_for_run(run.id).await? {
         open.state = question::State::Void;
@@ -132,7 +146,9 @@ async fn end_session(tx: &mut Tx, mut session: Session, outcome: Outcome) -> Res
     let fact = match outcome {
         Outcome::Failed => session::Fact::RunFailed,
         Outcome::Cancelled => session::Fact::RunCancelled,
-        Outcome::Succeeded | Outcome::NoChanges | Outcome::Interrupted | Outcome::Limited | Outcome::Abandoned => session::Fact::RunSucceeded,
+        Outcome::Succeeded | Outcome::NoChanges | Outcome::Interrupted | Outcome::Limited | Outcome::Abandoned => {
+            session::Fact::RunSucceeded
+        }
     };
     session.state = session::next(session.state, fact)?;
     session.updated_at = tx.now();

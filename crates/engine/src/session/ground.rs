@@ -51,7 +51,14 @@ impl Ground {
 
 impl Engine {
     /// Makes or finds the task's worktree, prepares it, proves that it is isolated.
-    pub(super) async fn prepare_ground(&self, run: &Run, session: &Session, levels: &Levels, settings: &Settings, recorder: &mut Recorder) -> Result<Ground> {
+    pub(super) async fn prepare_ground(
+        &self,
+        run: &Run,
+        session: &Session,
+        levels: &Levels,
+        settings: &Settings,
+        recorder: &mut Recorder,
+    ) -> Result<Ground> {
         let (repository, current, parent) = self.ground_facts(levels).await?;
         let local = repository.local_path.clone().ok_or_else(|| {
             Error::precondition(format!("the repository {} has no local path yet", repository.name)).with_field("repository_id")
@@ -72,7 +79,8 @@ impl Engine {
             self.furnish(&repository, &project, &tree, &mut worktree, (run, session), settings, recorder).await?;
         }
         taskyard_git::isolation::verify(&project, tree.root(), Some(&worktree.branch)).await.map_err(fold::git)?;
-        let start_commit = tree.head().await.map_err(fold::git)?.oid().cloned();
+        let head = tree.head().await.map_err(fold::git)?.oid().cloned();
+        let start_commit = run.start_commit.as_deref().and_then(Oid::parse).or(head);
         let start_commit = start_commit.ok_or_else(|| Error::precondition("the worktree has no commit to start from"))?;
         self.take_ground(run, session, &mut worktree, &start_commit).await?;
         Ok(Ground { worktree, repository, project, tree, start_commit })
@@ -96,7 +104,14 @@ impl Engine {
     }
 
     /// Chooses base, folder and branch, and writes the intent.
-    async fn plan_worktree(&self, levels: &Levels, repository: &Repository, project: &Repo, parent: Option<Worktree>, settings: &Settings) -> Result<Worktree> {
+    async fn plan_worktree(
+        &self,
+        levels: &Levels,
+        repository: &Repository,
+        project: &Repo,
+        parent: Option<Worktree>,
+        settings: &Settings,
+    ) -> Result<Worktree> {
         let task = &levels.task;
         let target = task.config.target_branch.clone().or_else(|| levels.list.config.target_branch.clone());
         // A child starts from its parent's base; everything else from where its work will go.
@@ -147,7 +162,16 @@ impl Engine {
 
     /// Copies files in and runs the setup script.
     #[expect(clippy::too_many_arguments, reason = "what a fresh worktree is furnished from")]
-    async fn furnish(&self, repository: &Repository, project: &Repo, tree: &Repo, worktree: &mut Worktree, whose: (&Run, &Session), settings: &Settings, recorder: &mut Recorder) -> Result<()> {
+    async fn furnish(
+        &self,
+        repository: &Repository,
+        project: &Repo,
+        tree: &Repo,
+        worktree: &mut Worktree,
+        whose: (&Run, &Session),
+        settings: &Settings,
+        recorder: &mut Recorder,
+    ) -> Result<()> {
         let report = taskyard_git::copy::copy_files(project, tree, &repository.copy_files).await.map_err(fold::git)?;
         for pattern in &report.missing {
             recorder.notice("warning", format!("copy_files: nothing matches {pattern}")).await?;
@@ -157,7 +181,9 @@ impl Engine {
         }
         worktree.copied_files = report.copied.iter().map(|f| CopiedFile { path: f.path.to_string(), hash: f.sha256.clone() }).collect();
         for path in &report.not_ignored {
-            recorder.notice("warning", format!("copy_files: git doesn't ignore {path}; an agent that adds everything would commit it")).await?;
+            recorder
+                .notice("warning", format!("copy_files: git doesn't ignore {path}; an agent that adds everything would commit it"))
+                .await?;
         }
         let modules = taskyard_git::submodule::fill_submodules(project, tree).await.map_err(fold::git)?;
         if let Some(note) = modules.note() {
@@ -173,7 +199,15 @@ impl Engine {
     }
 
     /// Runs a script of the repository's in the worktree, its output in the task's log.
-    async fn run_script(&self, name: &'static str, text: &str, folder: &Path, (run, session): (&Run, &Session), settings: &Settings, recorder: &mut Recorder) -> Result<()> {
+    async fn run_script(
+        &self,
+        name: &'static str,
+        text: &str,
+        folder: &Path,
+        (run, session): (&Run, &Session),
+        settings: &Settings,
+        recorder: &mut Recorder,
+    ) -> Result<()> {
         recorder.notice("info", format!("{name} script started")).await?;
         recorder.flush(false).await?;
         let (mark, value) = super::launch::mark(session.id);
@@ -222,9 +256,11 @@ impl Engine {
         ground.project.check_not_switched_bare().map_err(fold::git)?;
         let copied = crate::facts::copied(&ground.worktree);
         if commit {
-            let message = format!("{}: {}\n\nCommitted by Taskyard: the agent had left these changes uncommitted.", task.short_id, task.title);
+            let message =
+                format!("{}: {}\n\nCommitted by Taskyard: the agent had left these changes uncommitted.", task.short_id, task.title);
             let author = self.author(&ground.repository, &ground.project).await?;
-            let what = taskyard_git::commit::AutoCommit { message: &message, author: &author, copied: &copied, scratch: &self.paths().scratch() };
+            let what =
+                taskyard_git::commit::AutoCommit { message: &message, author: &author, copied: &copied, scratch: &self.paths().scratch() };
             let done = taskyard_git::commit::auto_commit(&ground.project, &ground.tree, &what).await.map_err(fold::git)?;
             if done.commit.is_some() {
                 let files = if done.files.len() == 1 { "1 file".into() } else { format!("{} files", done.files.len()) };

@@ -118,17 +118,26 @@ fn vendor_prefixes(agent: &Agent) -> &'static [&'static str] {
     let table: &[(&str, &'static [&'static str])] = &[
         ("claude", &["ANTHROPIC", "CLAUDE"]),
         ("codex", &["OPENAI", "CODEX"]),
-        ("gemini", &["GEMINI", "GOOGLE"]),
+        ("gemini", &["GEMINI", "GOOGLE_"]),
         ("qwen", &["QWEN", "OPENAI"]),
         ("copilot", &["COPILOT"]),
         ("cline", &["CLINE"]),
-        ("opencode", &["OPENCODE", "ANTHROPIC", "OPENAI"]),
+        ("opencode", &["OPENCODE", "ANTHROPIC", "OPENAI", "OPENROUTER", "GOOGLE_", "GEMINI", "XAI", "MISTRAL", "GROQ", "DEEPSEEK"]),
+        ("cursor", &["CURSOR"]),
+        ("grok", &["XAI"]),
+        ("vibe", &["MISTRAL"]),
+        ("amp", &["AMP_"]),
     ];
     match agent.driver {
         DriverKind::Claude => &["ANTHROPIC", "CLAUDE"],
         DriverKind::Codex => &["OPENAI", "CODEX"],
-        DriverKind::Acp | DriverKind::Exec => table.iter().find(|(name, _)| program.contains(name)).map_or(&[], |(_, own)| own),
+        DriverKind::Acp | DriverKind::Exec => table.iter().find(|(name, _)| is_program(&program, name)).map_or(&[], |(_, own)| own),
     }
+}
+
+/// Whether `program` is the agent `name` or one of its adapters, `name-acp` and the like; `example` isn't `amp`.
+fn is_program(program: &str, name: &str) -> bool {
+    program.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name)
 }
 
 #[cfg(test)]
@@ -155,12 +164,23 @@ mod tests {
 
     #[test]
     fn an_agent_sees_its_own_vendor_only() {
-        let names = ["PATH", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CLAUDECODE", "TASKYARD_TOKEN", "GEMINI_API_KEY"];
+        let names = [
+            "PATH",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "CLAUDECODE",
+            "TASKYARD_TOKEN",
+            "GEMINI_API_KEY",
+            "GOOGLE_API_KEY",
+            "AMP_API_KEY",
+        ];
         let base = Environment::from_vars(names.map(|n| (OsString::from(n), OsString::from("x"))));
         let seen = |agent: &Agent| inherited(&base, agent).iter().map(|(n, _)| n.to_string_lossy().into_owned()).collect::<Vec<_>>();
         assert_eq!(seen(&agent(DriverKind::Claude, "claude")), ["ANTHROPIC_API_KEY", "PATH"]);
         assert_eq!(seen(&agent(DriverKind::Codex, "codex")), ["OPENAI_API_KEY", "PATH"]);
-        assert_eq!(seen(&agent(DriverKind::Acp, "/opt/bin/gemini")), ["GEMINI_API_KEY", "PATH"]);
+        assert_eq!(seen(&agent(DriverKind::Acp, "/opt/bin/gemini")), ["GEMINI_API_KEY", "GOOGLE_API_KEY", "PATH"]);
+        assert_eq!(seen(&agent(DriverKind::Acp, "amp-acp")), ["AMP_API_KEY", "PATH"]);
+        assert_eq!(seen(&agent(DriverKind::Exec, "example")), ["PATH"]);
         assert_eq!(seen(&agent(DriverKind::Exec, "my-script")), ["PATH"]);
     }
 }

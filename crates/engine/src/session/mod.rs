@@ -41,6 +41,8 @@ pub(crate) enum Msg {
     },
     /// The run has a slot again.
     SlotGranted,
+    /// The run has given its slot back until it goes on.
+    SlotGivenBack,
     /// The server shuts down.
     Stop,
 }

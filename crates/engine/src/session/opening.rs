@@ -42,7 +42,7 @@ impl Engine {
         let before = tx.run_latest_for_task(task.id).await?;
         let Opening { slot, prompt: given } = opening;
         let text = prompt::choose(given.or_else(|| task.next_prompt.take()), before.as_ref(), &levels);
-        let run = self.new_run(tx, caller, task, &session, &profile, text, slot, levels.model(&profile));
+        let run = self.new_run(tx, caller, task, &session, &profile, text, slot, levels.model(&profile), before.as_ref());
         tx.run_insert(&run).await?;
         task.not_before = None;
         task.failure = None;
@@ -88,7 +88,18 @@ impl Engine {
     }
 
     #[expect(clippy::too_many_arguments, reason = "a run is made of all of these, in one place only")]
-    fn new_run(&self, tx: &Tx, caller: &Caller, task: &Task, session: &Session, profile: &Profile, prompt: String, slot: Slot, model: Option<String>) -> Run {
+    fn new_run(
+        &self,
+        tx: &Tx,
+        caller: &Caller,
+        task: &Task,
+        session: &Session,
+        profile: &Profile,
+        prompt: String,
+        slot: Slot,
+        model: Option<String>,
+        before: Option<&Run>,
+    ) -> Run {
         Run {
             id: RunId::new(self.ids()),
             workspace_id: task.workspace_id,
@@ -117,11 +128,16 @@ impl Engine {
             exit_code: None,
             notes: None,
             prior_status: task.status,
-            start_commit: None,
+            // A run that was cut short counts from where the first one started, so that its commits aren't forgotten.
+            start_commit: before.filter(|run| was_cut_short(run)).and_then(|run| run.start_commit.clone()),
             started_at: tx.now(),
             ended_at: None,
         }
     }
+}
+
+fn was_cut_short(run: &Run) -> bool {
+    matches!(run.outcome, Some(run::Outcome::Interrupted | run::Outcome::Limited))
 }
 
 /// Refuses what can't be started at all: an open run, an archived task, an epic or a plan.

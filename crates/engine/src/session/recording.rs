@@ -48,7 +48,19 @@ impl Recorder {
                 None
             }
         };
-        Self { engine: engine.clone(), run_id, session_id, log, in_text: None, batch: Vec::new(), bytes: 0, due: None, told: None, usage: None, heard: false }
+        Self {
+            engine: engine.clone(),
+            run_id,
+            session_id,
+            log,
+            in_text: None,
+            batch: Vec::new(),
+            bytes: 0,
+            due: None,
+            told: None,
+            usage: None,
+            heard: false,
+        }
     }
 
     /// When the batch that gathers must be written.
