@@ -125,7 +125,7 @@ async fn facts_of_a_repository_without_a_commit() {
 
 fn script<'a>(lab: &Lab, text: &'a str, log: &'a std::path::Path, folder: &'a std::path::Path) -> Script<'a> {
     let time_limit = Duration::from_secs(30);
-    Script { name: "setup", text, folder, env: lab.env().with("GREETING", "hello"), log, log_limit: 1000, time_limit }
+    Script { name: "setup", text, folder, env: lab.env().with("GREETING", "hello"), log, log_limit: 1000, time_limit, marker: None }
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ pub async fn snapshot(client: &Client, show: &Show, command: SnapshotCommand) ->
     match command {
         SnapshotCommand::List { task } => {
             let answer = client.call("list_snapshots", json!({ "task_id": task })).await?;
-            show.rows(&answer, "snapshots", &[("id", "SNAPSHOT"), ("created_at", "TAKEN"), ("reason", "WHY"), ("ref_name", "REF")])
+            show.rows(&answer, "snapshots", &[("snapshot_id", "SNAPSHOT"), ("created_at", "TAKEN"), ("reason", "WHY"), ("ref", "REF")])
         }
         SnapshotCommand::Restore { snapshot } => {
             let answer = client.call("restore_snapshot", json!({ "snapshot_id": snapshot })).await?;

@@ -2,5 +2,27 @@
 //!
 //! Every test has its own server, data folder, home and repository, and takes all of it away at its end.
 
+mod bridge;
+mod command_line;
+mod crash;
+mod follow_up;
+mod git_cleanup;
+mod git_commits;
+mod git_crash;
+mod git_merge;
+mod git_preview;
+mod git_revert;
+mod git_worktrees;
+mod identity;
+mod limits;
+mod mcp_surface;
+mod mcp_wait;
+mod migration;
+mod noise;
 mod outcomes;
+mod permission;
+mod project;
+mod queue;
+mod serving;
+mod stopping;
 mod support;

@@ -19,6 +19,9 @@ use taskyard_store::Tx;
 /// The longest pause of an account whose limit has no stated end.
 const LONGEST_BACKOFF: i64 = 3600;
 
+/// Until when an account pauses that only a person's word lets work again: the year 9999, which every store can hold.
+const NO_END: Timestamp = Timestamp::constant(253_370_764_800, 0);
+
 /// How a run ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Ending {
@@ -169,7 +172,7 @@ async fn note_limit(tx: &mut Tx, mut agent: Agent, run: &Run, task: &mut Task, e
         });
         agent.limit_strikes = if limit.reset_at.is_some() { 0 } else { agent.limit_strikes + 1 };
         // Without leave to resume the pause ends only by a person's word.
-        let until = if settings.resume_limited { until } else { Timestamp::MAX };
+        let until = if settings.resume_limited { until } else { NO_END };
         agent.limited_until = Some(until);
         agent.limit_reason = Some(limit.message.clone());
         task.not_before = Some(until);

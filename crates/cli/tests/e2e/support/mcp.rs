@@ -44,7 +44,14 @@ impl Mcp {
         if result["isError"] == true { Err(content["error"].clone()) } else { Ok(content) }
     }
 
-    async fn post(&self, message: Value) -> (Option<String>, Option<Value>) {
+    /// The same client as if it had been given another protocol session.
+    pub fn with_session(&self, id: &str) -> Self {
+        let (http, url, token) = (self.http.clone(), self.url.clone(), self.token.clone());
+        Self { http, url, token, session: Some(id.into()), hello: Value::Null }
+    }
+
+    /// Sends any message; the answer as it comes in.
+    pub async fn send(&self, message: Value) -> reqwest::Response {
         let mut request = self.http.post(&self.url).header("accept", "application/json, text/event-stream").json(&message);
         if let Some(session) = &self.session {
             request = request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-06-18");
@@ -52,7 +59,11 @@ impl Mcp {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().await.unwrap();
+        request.send().await.unwrap()
+    }
+
+    async fn post(&self, message: Value) -> (Option<String>, Option<Value>) {
+        let response = self.send(message.clone()).await;
         let session = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
         let body = response.text().await.unwrap();
         let events = body.lines().filter_map(|line| line.strip_prefix("data:"));

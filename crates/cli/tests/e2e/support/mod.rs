@@ -5,8 +5,8 @@ mod server;
 mod yard;
 
 pub use mcp::Mcp;
-pub use server::{Server, Setup, Told};
-pub use yard::{Task, Yard, prompt};
+pub use server::{PROGRAM, Server, Setup, Told};
+pub use yard::{Task, Yard, prompt, work};
 
 use std::time::{Duration, Instant};
 

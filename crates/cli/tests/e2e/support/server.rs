@@ -195,6 +195,12 @@ impl Server {
         self.launch().await;
     }
 
+    /// Starts it, stopped before, with other arguments on the same data folder.
+    pub async fn launch_with(&mut self, args: &[&str]) {
+        self.setup.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        self.launch().await;
+    }
+
     /// Kills it with SIGKILL and starts it again on the same data folder.
     pub async fn crash(&mut self) {
         self.kill9().await;

@@ -133,11 +133,39 @@ impl Yard {
         eventually(&format!("the agent to reach {name}"), async || self.gate(name).exists().then_some(())).await;
     }
 
-    /// The two process ids that the step `grandchildren` left in `file` of the task's worktree.
-    pub async fn grandchildren(&self, task: &str, file: &str) -> Vec<i32> {
-        let path = self.worktree(task).await.join(file);
-        let text = eventually("the grandchildren's ids", async || std::fs::read_to_string(&path).ok()).await;
+    /// The two process ids that the step `grandchildren` left in the gate `name`.
+    pub async fn grandchildren(&self, name: &str) -> Vec<i32> {
+        let text = eventually("the grandchildren's ids", async || std::fs::read_to_string(self.gate(name)).ok()).await;
         text.lines().map(|line| line.trim().parse().unwrap()).collect()
+    }
+
+    /// Gives the agent `name` a scenario for the turns (from 0) whose prompt has no steps in it.
+    pub async fn later_turns(&self, name: &str, turns: Value) {
+        let scenario = json!({ "turns": turns }).to_string();
+        self.agent(name, json!({ "env": { "TASKYARD_SCENARIO": scenario } })).await;
+    }
+
+    /// The newest audit entries, as text to look for words in.
+    pub async fn audit(&self) -> String {
+        let workspace = self.server.call("list_workspaces", json!({})).await["workspaces"][0]["id"].clone();
+        self.server.call("get_audit_log", json!({ "workspace": workspace, "limit": 100 })).await.to_string()
+    }
+
+    /// The open permission requests.
+    pub async fn questions(&self) -> Vec<Value> {
+        self.server.call("list_pending_questions", json!({})).await["questions"].as_array().unwrap().clone()
+    }
+
+    /// `git worktree list` of the project, without the project's own checkout.
+    pub async fn worktrees(&self) -> Vec<String> {
+        let list = self.repo.git(&["worktree", "list", "--porcelain"]).await.unwrap();
+        list.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1).map(str::to_owned).collect()
+    }
+
+    /// The project's branches without `main`.
+    pub async fn branches(&self) -> Vec<String> {
+        let list = self.repo.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]).await.unwrap();
+        list.lines().filter(|name| *name != "main").map(str::to_owned).collect()
     }
 
     /// Panics when a process of any session of the task lives.
@@ -148,14 +176,26 @@ impl Yard {
     }
 }
 
-/// A prompt with the steps in it.
+/// A prompt with the steps in it; with `null` the words alone, for an agent with a scenario of its own.
 pub fn prompt(words: &str, steps: Value) -> String {
+    if steps.is_null() {
+        return words.into();
+    }
     let steps: Vec<Step> = serde_json::from_value(steps).unwrap();
     prompt_with(words, &steps)
 }
 
+/// Steps that write a file and commit it.
+pub fn work(path: &str, content: &str) -> Value {
+    json!([{ "write": { "path": path, "content": content } }, { "commit": format!("Write {path}") }])
+}
+
 fn merge(into: &mut Value, more: Value) {
-    for (name, value) in more.as_object().unwrap() {
-        into[name] = value.clone();
+    let Value::Object(more) = more else {
+        *into = more;
+        return;
+    };
+    for (name, value) in more {
+        merge(&mut into[name], value);
     }
 }
