@@ -1,6 +1,8 @@
 //! The rules of ARCHITECTURE.md that can be read off the source: edges between crates, module docs, and that
 //! processes, git and SQL stay where they belong.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says by panicking what is wrong")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -47,7 +47,14 @@ pub async fn run_script(script: &Script<'_>) -> Result<()> {
     }
     let stage = "run a script";
     let args = ["-e", "-c", script.text].map(Into::into).to_vec();
-    let what = Spawn { program: "sh".into(), args, cwd: script.folder.into(), env: script.env.clone(), stdin: false, marker: script.marker.clone() };
+    let what = Spawn {
+        program: "sh".into(),
+        args,
+        cwd: script.folder.into(),
+        env: script.env.clone(),
+        stdin: false,
+        marker: script.marker.clone(),
+    };
     let log = Mutex::new(Log::open(script).await?);
     let mut child = spawn(what).map_err(|source| Error::Process { stage, source })?;
     let done = tokio::time::timeout(script.time_limit, follow(&mut child, &log)).await;
