@@ -1,6 +1,7 @@
 //! A small MCP client over streamable HTTP: initialize, list tools, call them.
 
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A connection.
 pub struct Mcp {
@@ -8,6 +9,7 @@ pub struct Mcp {
     url: String,
     token: Option<String>,
     session: Option<String>,
+    next: AtomicU64,
     /// The answer to `initialize`.
     pub hello: Value,
 }
@@ -16,7 +18,8 @@ impl Mcp {
     /// Connects to the endpoint at `url`.
     pub async fn connect(url: &str, token: Option<&str>) -> Self {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let mut this = Self { http, url: url.into(), token: token.map(Into::into), session: None, hello: Value::Null };
+        let mut this =
+            Self { http, url: url.into(), token: token.map(Into::into), session: None, next: AtomicU64::new(1000), hello: Value::Null };
         let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "0" } });
         let (session, answer) = this.post(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })).await;
         this.session = session;
@@ -27,7 +30,9 @@ impl Mcp {
 
     /// Sends a request and gives the whole JSON-RPC answer.
     pub async fn request(&self, method: &str, params: Value) -> Value {
-        self.post(json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": params })).await.1.unwrap()
+        // Ids are never used twice: several calls may be under way at once.
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.post(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await.1.unwrap()
     }
 
     /// The names of the tools.
@@ -47,7 +52,7 @@ impl Mcp {
     /// The same client as if it had been given another protocol session.
     pub fn with_session(&self, id: &str) -> Self {
         let (http, url, token) = (self.http.clone(), self.url.clone(), self.token.clone());
-        Self { http, url, token, session: Some(id.into()), hello: Value::Null }
+        Self { http, url, token, session: Some(id.into()), next: AtomicU64::new(1000), hello: Value::Null }
     }
 
     /// Sends any message; the answer as it comes in.
