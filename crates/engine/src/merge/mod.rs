@@ -13,6 +13,7 @@ mod author;
 mod begin;
 mod bench;
 mod conclude;
+mod conflict;
 mod finish;
 mod open;
 mod place;

@@ -30,7 +30,7 @@ impl Engine {
         }
         let place = self.place_of(worktree).await?.ok_or_else(gone)?;
         let record = self.begin_revert(caller, &bench, &place, target).await.map_err(unchanged)?;
-        self.finish_prepared(caller, &bench, record).await
+        self.finish_prepared(caller, &bench, record, &place.worktree.branch).await
     }
 
     /// Checks everything and writes the intent. The caller holds the repository's turn.

@@ -2,6 +2,7 @@
 
 use super::begin::{Begun, announce};
 use super::bench::oid;
+use super::conflict::told;
 use super::target::Target;
 use super::{Bench, Concluded, OnConflict, Wish, again, unchanged};
 use crate::{Caller, Engine, fold};
@@ -85,18 +86,18 @@ impl Engine {
             }
             Err(stop) => {
                 self.give_up(&bench, &record).await?;
-                Err(unchanged(stop.into()))
+                Err(told(&record, &place.worktree.branch, stop))
             }
         }
     }
 
     /// Computes a merge or revert whose intent is written; gives it up when that fails.
-    pub(super) async fn finish_prepared(&self, caller: &Caller, bench: &Bench, record: MergeRecord) -> Result<Concluded> {
+    pub(super) async fn finish_prepared(&self, caller: &Caller, bench: &Bench, record: MergeRecord, branch: &str) -> Result<Concluded> {
         match self.compute_step(bench, &record).await {
             Ok(computed) => self.finish_computed(caller, bench, computed).await,
             Err(stop) => {
                 self.give_up(bench, &record).await?;
-                Err(unchanged(stop.into()))
+                Err(told(&record, branch, stop))
             }
         }
     }
