@@ -139,7 +139,7 @@ async fn g4_default_answers_are_small_among_two_thousand_long_tasks() {
     let workspace = yard.server.call("list_workspaces", json!({})).await["workspaces"][0]["slug"].as_str().unwrap().to_owned();
     let mcp = yard.server.mcp("mode=external", None).await;
     let listed = mcp.request("tools/list", json!({})).await["result"]["tools"].clone();
-    let questions = questions(&yard.list, &task, &run);
+    let (questions, mut unknown) = (questions(&yard.list, &task, &run), Vec::new());
     for tool in listed.as_array().unwrap().iter().filter(|tool| tool["annotations"]["readOnlyHint"] == true) {
         let name = tool["name"].as_str().unwrap();
         let (_, asked) = questions.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("nothing is known to ask of {name}"));
@@ -153,10 +153,10 @@ async fn g4_default_answers_are_small_among_two_thousand_long_tasks() {
         assert!(text.len() <= ANSWER, "{name} says {} bytes", text.len());
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), answer["structuredContent"], "{name}");
         let known = tool["outputSchema"]["properties"].as_object().unwrap();
-        for field in answer["structuredContent"].as_object().unwrap().keys() {
-            assert!(known.contains_key(field), "{name} answers {field}, which its outputSchema doesn't name");
-        }
+        let unnamed = answer["structuredContent"].as_object().unwrap().keys().filter(|field| !known.contains_key(*field));
+        unknown.extend(unnamed.map(|field| format!("{name}.{field}")));
     }
+    assert!(unknown.is_empty(), "answered without being named by an outputSchema: {unknown:?}");
     every_task_can_be_paged(&mcp, &yard.list).await;
     let long = mcp.call("get_task", json!({ "task_id": "TY-7" })).await.unwrap();
     assert_eq!((&long["description_truncated"], long["description_bytes"].as_u64()), (&json!(true), Some(text.len() as u64)));
