@@ -20,9 +20,10 @@ demo: ## Do the main job on a throw-away repository and leave the server running
 test: ## Run all tests, on SQLite and on a throw-away PostgreSQL
 	scripts/test-postgres.sh run $(CARGO) $(TESTER) --workspace --locked
 
-lint: ## Formatting, clippy with the project's bans
+lint: ## Formatting, clippy with the project's bans, which crate may use which
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) $(TESTER) -p taskyard --test house --locked
 
 fmt: ## Format
 	$(CARGO) fmt --all

@@ -88,6 +88,17 @@ pub struct Profile {
 /// Claude's model aliases, cheapest first.
 pub const CLAUDE_MODELS: &[&str] = &["haiku", "sonnet", "opus"];
 
+/// Whether `text` can't be a model of an agent of this kind: not one of its aliases, or, where names are free-form but
+/// one vendor's, another vendor's alias.
+pub fn is_foreign_model(driver: DriverKind, text: &str) -> bool {
+    let known = |aliases: &[&str]| aliases.iter().any(|alias| alias.eq_ignore_ascii_case(text));
+    match driver {
+        DriverKind::Claude => !known(CLAUDE_MODELS),
+        DriverKind::Codex => known(CLAUDE_MODELS),
+        DriverKind::Acp | DriverKind::Exec => false,
+    }
+}
+
 /// The aliases an agent of this kind knows, cheapest first; empty where models are free-form.
 pub fn model_aliases(driver: DriverKind) -> &'static [&'static str] {
     match driver {

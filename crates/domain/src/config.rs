@@ -12,6 +12,10 @@ crate::vocabulary! {
         Settings = "settings",
         /// The workspace.
         Workspace = "workspace",
+        /// The agent profile.
+        Profile = "profile",
+        /// The repository.
+        Repository = "repository",
         /// The list.
         List = "list",
         /// The task.

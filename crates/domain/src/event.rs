@@ -54,6 +54,13 @@ crate::vocabulary! {
     }
 }
 
+impl Kind {
+    /// Whether it tells only that work goes on: it changes nothing that the queue or an effect waits for.
+    pub fn is_quiet(self) -> bool {
+        self == Kind::TranscriptAdvanced
+    }
+}
+
 /// An event that is about to be written; the store gives it its number and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewEvent {

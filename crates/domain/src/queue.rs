@@ -22,6 +22,8 @@ pub struct Candidate {
     pub blocked: bool,
     /// Whether a repository resolves.
     pub has_repository: bool,
+    /// Whether its model may be one of its agent's.
+    pub fits_model: bool,
     /// The profile that it would run by, when that resolves.
     pub profile_id: Option<ProfileId>,
     /// That profile's agent.
@@ -84,6 +86,8 @@ pub enum Hold {
     NoProfile,
     /// No repository resolves.
     NoRepository,
+    /// Its model is none of its agent's.
+    WrongModel,
     /// Its profile runs as often as it may.
     ProfileCap,
     /// The queue is paused.
@@ -167,6 +171,9 @@ fn hold(task: &Candidate, snapshot: &Snapshot, used: &[(ProfileId, usize)], free
         return Some(Hold::NoRepository);
     }
     let Some(profile) = task.profile_id else { return Some(Hold::NoProfile) };
+    if !task.fits_model {
+        return Some(Hold::WrongModel);
+    }
     let limit = snapshot.limited.iter().find(|(agent, until)| Some(*agent) == task.agent_id && *until > now);
     if let Some((_, until)) = limit {
         return Some(Hold::AgentLimited { until: *until });
@@ -221,6 +228,7 @@ mod tests {
             manual: false,
             blocked: false,
             has_repository: true,
+            fits_model: true,
             profile_id: Some(profile()),
             agent_id: Some(agent()),
         }
@@ -267,10 +275,14 @@ mod tests {
         blocked.blocked = true;
         due.not_before = Some(at(200));
         homeless.profile_id = None;
-        let plan = plan(snapshot(vec![manual, blocked, due, homeless, task(5)], 4), at(100));
+        let (mut placeless, mut foreign) = (task(6), task(7));
+        placeless.has_repository = false;
+        foreign.fits_model = false;
+        let plan = plan(snapshot(vec![manual, blocked, due, homeless, task(5), placeless, foreign], 4), at(100));
         assert_eq!(ids(&plan), [5]);
         let holds: Vec<Hold> = plan.waiting.into_iter().map(|(_, h)| h).collect();
-        assert_eq!(holds, [Hold::Manual, Hold::Blocked, Hold::NotBefore { until: at(200) }, Hold::NoProfile]);
+        let lacks = [Hold::NoProfile, Hold::NoRepository, Hold::WrongModel];
+        assert_eq!(holds, [&[Hold::Manual, Hold::Blocked, Hold::NotBefore { until: at(200) }][..], &lacks].concat());
         assert_eq!(plan.wake_at, Some(at(200)));
     }
 

@@ -3,21 +3,22 @@
 //! Woken by commits and by the moment at which something becomes due; never polls. `get_queue_state`
 //! reads the same snapshot.
 
+use crate::resolve::fits_model;
 use crate::session::Opening;
 use crate::{Caller, Engine};
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
-use taskyard_domain::agent::Profile;
+use taskyard_domain::agent::{Agent, Profile};
 use taskyard_domain::id::{ProfileId, RepositoryId, RunId, TaskId, WorkspaceId};
 use taskyard_domain::list::List;
 use taskyard_domain::queue::{Active, Candidate, Snapshot, plan};
 use taskyard_domain::run::{Kind, Outcome, Run, Slot, State};
-use taskyard_domain::task::{Status, Task};
+use taskyard_domain::task::Status;
 use taskyard_domain::workspace::Workspace;
 use taskyard_domain::{Class, Result};
-use taskyard_store::Read;
+use taskyard_store::{QueuedTask, Read};
 
 /// How long a task that couldn't start is left alone.
 const REFUSED_FOR: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
@@ -27,8 +28,8 @@ pub(crate) async fn snapshot(read: &mut Read, now: Timestamp) -> Result<Snapshot
     let settings = read.settings_fetch().await?;
     let mut levels = Known::default();
     let mut candidates = Vec::new();
-    for (task, blocked) in read.queue_candidates(None).await? {
-        candidates.push(levels.candidate(read, &task, blocked).await?);
+    for task in read.queue_candidates(None).await? {
+        candidates.push(levels.candidate(read, &task).await?);
     }
     let runs = read.run_open_all().await?;
     let active = runs.into_iter().filter(|run| run.kind == Kind::Managed).map(|run| active(&run)).collect();
@@ -63,56 +64,61 @@ struct Known {
     lists: HashMap<taskyard_domain::id::ListId, Option<List>>,
     workspaces: HashMap<WorkspaceId, Option<Workspace>>,
     profiles: HashMap<WorkspaceId, Vec<Profile>>,
+    agents: HashMap<WorkspaceId, Vec<Agent>>,
     repositories: HashMap<WorkspaceId, Vec<RepositoryId>>,
 }
 
 impl Known {
-    async fn candidate(&mut self, read: &mut Read, task: &Task, blocked: bool) -> Result<Candidate> {
-        let profile = self.profile(read, task).await?;
-        let has_repository = self.has_repository(read, task).await?;
+    async fn candidate(&mut self, read: &mut Read, task: &QueuedTask) -> Result<Candidate> {
+        let list = self.list(read, task).await?;
+        let runner = self.runner(read, task, list.as_ref()).await?;
         // What a run that was cut short had begun goes on, whatever would keep it from being started anew.
         let goes_on = matches!(task.last_outcome, Some(Outcome::Interrupted | Outcome::Limited));
+        let model = task.model.as_deref().or(list.as_ref().and_then(|list| list.config.model.as_deref()));
         Ok(Candidate {
             task_id: task.id,
             sort_order: task.sort_order,
             created_at: task.created_at,
             not_before: task.due_at.max(task.not_before),
             manual: task.manual && !goes_on,
-            blocked: blocked && !goes_on,
-            has_repository,
-            profile_id: profile.as_ref().map(|p| p.id),
-            agent_id: profile.map(|p| p.agent_id),
+            blocked: task.blocked && !goes_on,
+            has_repository: self.has_repository(task, list.as_ref()),
+            fits_model: model.zip(runner.as_ref()).is_none_or(|(model, (profile, agent))| fits_model(model, profile, agent)),
+            profile_id: runner.as_ref().map(|(profile, _)| profile.id),
+            agent_id: runner.map(|(_, agent)| agent.id),
         })
     }
 
-    async fn list(&mut self, read: &mut Read, task: &Task) -> Result<Option<List>> {
+    async fn list(&mut self, read: &mut Read, task: &QueuedTask) -> Result<Option<List>> {
         if let Entry::Vacant(unknown) = self.lists.entry(task.list_id) {
             unknown.insert(read.list_fetch(task.list_id).await?);
         }
         Ok(self.lists.get(&task.list_id).cloned().flatten())
     }
 
-    async fn profile(&mut self, read: &mut Read, task: &Task) -> Result<Option<Profile>> {
-        let list = self.list(read, task).await?;
+    /// The profile that holds for the task, with its agent.
+    async fn runner(&mut self, read: &mut Read, task: &QueuedTask, list: Option<&List>) -> Result<Option<(Profile, Agent)>> {
         let ws = task.workspace_id;
         if let Entry::Vacant(unknown) = self.workspaces.entry(ws) {
             unknown.insert(read.workspace_fetch(ws).await?);
             self.profiles.insert(ws, read.profile_list(ws).await?);
+            self.agents.insert(ws, read.agent_list(ws).await?);
             self.repositories.insert(ws, read.repository_list(ws).await?.into_iter().map(|r| r.id).collect());
         }
         let default = self.workspaces.get(&ws).and_then(Option::as_ref).and_then(|w| w.default_profile_id);
         let all = self.profiles.get(&ws).map(Vec::as_slice).unwrap_or_default();
         let of_list = list.and_then(|l| l.config.agent_profile_id);
         let only = if let [one] = all { Some(one.id) } else { None };
-        let id: Option<ProfileId> = task.config.agent_profile_id.or(of_list).or(default).or(only);
-        Ok(id.and_then(|id| all.iter().find(|p| p.id == id).cloned()))
+        let id: Option<ProfileId> = task.agent_profile_id.or(of_list).or(default).or(only);
+        let Some(profile) = id.and_then(|id| all.iter().find(|p| p.id == id)) else { return Ok(None) };
+        let agent = self.agents.get(&ws).into_iter().flatten().find(|agent| agent.id == profile.agent_id);
+        Ok(agent.map(|agent| (profile.clone(), agent.clone())))
     }
 
-    async fn has_repository(&mut self, read: &mut Read, task: &Task) -> Result<bool> {
-        let list = self.list(read, task).await?;
-        let set = task.config.repository_id.or(list.and_then(|l| l.config.repository_id));
+    fn has_repository(&self, task: &QueuedTask, list: Option<&List>) -> bool {
+        let set = task.repository_id.or(list.and_then(|l| l.config.repository_id));
         let all = self.repositories.get(&task.workspace_id).map(Vec::as_slice).unwrap_or_default();
-        Ok(set.map_or(all.len() == 1, |id| all.contains(&id)))
+        set.map_or(all.len() == 1, |id| all.contains(&id))
     }
 }
 

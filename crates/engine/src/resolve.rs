@@ -1,7 +1,7 @@
 //! What a task runs with: repository, profile, model, target, each from the nearest level that says so.
 
 use serde::Serialize;
-use taskyard_domain::agent::{Agent, Profile};
+use taskyard_domain::agent::{Agent, Profile, is_foreign_model, model_aliases};
 use taskyard_domain::config::{Source, Sourced, nearest};
 use taskyard_domain::id::{ProfileId, RepositoryId};
 use taskyard_domain::list::List;
@@ -85,8 +85,20 @@ impl Levels {
     }
 
     /// The model: task, list, else the profile's.
-    pub(crate) fn model(&self, profile: &Profile) -> Option<String> {
-        nearest(None, self.task.config.model.clone(), self.list.config.model.clone(), profile.model.clone()).value
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` naming `model` when what the task or its list says is no model of `agent`: the list may
+    /// have been set for another one.
+    pub(crate) fn model(&self, profile: &Profile, agent: &Agent) -> Result<Option<String>> {
+        let set = nearest(None, self.task.config.model.clone(), self.list.config.model.clone(), None);
+        let Some(text) = set.value else { return Ok(profile.model.clone()) };
+        if fits_model(&text, profile, agent) {
+            return Ok(Some(text));
+        }
+        let of = if set.source == Source::List { "of its list " } else { "" };
+        Err(Error::precondition(format!("{} can't start: the model {text:?} {of}is no model of the agent {}", self.task.short_id, agent.name))
+            .with_field("model")
+            .with_hint(model_hint(agent, "set model with set_task_config or set_list_config")))
     }
 
     /// The text that an agent starts with: workspace prompt, list prompt, then the task.
@@ -102,6 +114,17 @@ impl Levels {
             .collect::<Vec<_>>()
             .join("\n\n")
     }
+}
+
+/// Whether `agent` can be asked for the model `text`; the profile's own name for one always fits.
+pub(crate) fn fits_model(text: &str, profile: &Profile, agent: &Agent) -> bool {
+    profile.model.as_deref() == Some(text) || !is_foreign_model(agent.driver, text)
+}
+
+/// `way` out of a wrong model, with the names that `agent` knows.
+pub(crate) fn model_hint(agent: &Agent, way: &str) -> String {
+    let aliases = model_aliases(agent.driver);
+    if aliases.is_empty() { way.to_owned() } else { format!("{way}; {} knows {}", agent.name, aliases.join(", ")) }
 }
 
 /// A sourced value as tools show it: ids as strings.

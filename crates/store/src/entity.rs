@@ -15,6 +15,7 @@ mod task;
 mod workspace;
 mod worktree;
 
+pub use queue::QueuedTask;
 pub use run::RunCursor;
 pub use task::{TaskCursor, TaskFilter};
 pub use worktree::WorktreeFilter;

@@ -4,7 +4,7 @@
 use crate::conn::{Conn, Link, begin};
 use crate::error::Error;
 use crate::migrate::{Dialect, Migration, VERSION_FETCH, VERSION_INSERT, VERSION_TABLE, pending};
-use crate::tx::{CHANNEL, Env, Read, Tx, Woken};
+use crate::tx::{CHANNEL, Env, News, Read, Tx, Woken};
 use crate::wake::Wakes;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -159,8 +159,9 @@ async fn pass_on(mut listener: PgListener, pool: PgPool, wakes: Arc<Wakes>) {
         match listener.try_recv().await {
             Ok(Some(news)) => {
                 pause = Duration::from_millis(50);
-                let workspaces: Vec<_> = news.payload().parse().into_iter().collect();
-                wakes.wake(&Woken { workspaces, outbox: true });
+                let news = News::from_payload(news.payload());
+                let outbox = news.as_ref().is_none_or(News::is_loud);
+                wakes.wake(&Woken { workspaces: news.into_iter().collect(), outbox });
             }
             // The connection broke and was made again.
             Ok(None) => wakes.wake_everybody(),

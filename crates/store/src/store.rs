@@ -11,6 +11,8 @@ use crate::writer::Writer;
 use futures::future::BoxFuture;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use taskyard_domain::event::Kind;
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::{Clock, Ids, Result, Timestamp};
 
@@ -50,6 +52,7 @@ struct Inner {
     backend: Backend,
     env: Env,
     wakes: Arc<Wakes>,
+    reads: AtomicU64,
 }
 
 /// An open database. Clones share it.
@@ -87,7 +90,7 @@ impl Store {
             }
             Database::Postgres { url } => Backend::Postgres(postgres::open(&url, &migrations, env.now(), Arc::clone(&wakes)).await?),
         };
-        Ok(Self { inner: Arc::new(Inner { backend, env, wakes }) })
+        Ok(Self { inner: Arc::new(Inner { backend, env, wakes, reads: AtomicU64::new(0) }) })
     }
 
     /// Runs `f` in one transaction: all of it is stored, or nothing. Answers after the commit.
@@ -118,6 +121,7 @@ impl Store {
         T: Send + 'static,
         F: for<'a> FnOnce(&'a mut Read) -> BoxFuture<'a, Result<T>> + Send + 'static,
     {
+        self.inner.reads.fetch_add(1, Ordering::Relaxed);
         let link = match &self.inner.backend {
             Backend::Sqlite { readers, .. } => Link::Reader(readers.begin().await?),
             Backend::Postgres(server) => Link::Postgres(server.begin_read().await?),
@@ -130,10 +134,21 @@ impl Store {
 
     /// The events of `workspace` after number `after`, for ever; see [`Subscription`].
     pub fn subscribe(&self, workspace: WorkspaceId, after: i64) -> Subscription {
-        Subscription::new(self.clone(), self.inner.wakes.watch(workspace), workspace, after)
+        Subscription::new(self.clone(), self.inner.wakes.watch(workspace, None), workspace, None, after)
     }
 
-    /// A signal that is raised by every commit that wrote events or outbox rows.
+    /// The same of these kinds only: commits that wrote none of them neither wake it nor cost it a read.
+    pub fn subscribe_kinds(&self, workspace: WorkspaceId, kinds: &'static [Kind], after: i64) -> Subscription {
+        Subscription::new(self.clone(), self.inner.wakes.watch(workspace, Some(kinds)), workspace, Some(kinds), after)
+    }
+
+    /// How many snapshots were read since the store was opened.
+    pub fn read_count(&self) -> u64 {
+        self.inner.reads.load(Ordering::Relaxed)
+    }
+
+    /// A signal that is raised by every commit that wrote outbox rows, or events other than
+    /// [quiet](taskyard_domain::event::Kind::is_quiet) ones.
     pub fn subscribe_all(&self) -> Wake {
         self.inner.wakes.watch_all()
     }

@@ -4,11 +4,12 @@
 //! as briefly as can be and the order of numbers is the order of commits.
 
 use crate::conn::{Conn, Link};
-use crate::value::{Field as _, Value, values};
+use crate::value::{Value, values};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use taskyard_domain::event::NewEvent;
+use taskyard_domain::alias::Vocabulary as _;
+use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::{Clock, Error as Domain, Ids, Result, Timestamp};
 
@@ -68,9 +69,50 @@ impl Read {
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Woken {
     /// Workspaces with new events.
-    pub(crate) workspaces: Vec<WorkspaceId>,
+    pub(crate) workspaces: Vec<News>,
     /// Whether effects are waiting.
     pub(crate) outbox: bool,
+}
+
+/// The new events of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct News {
+    pub(crate) workspace: WorkspaceId,
+    /// Their kinds, each once; empty when they aren't known.
+    pub(crate) kinds: Vec<Kind>,
+}
+
+impl News {
+    fn of(workspace: WorkspaceId, events: &[NewEvent]) -> Self {
+        let mut kinds: Vec<Kind> = events.iter().map(|event| event.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        Self { workspace, kinds }
+    }
+
+    /// Whether there is anything but the noise of work that goes on.
+    pub(crate) fn is_loud(&self) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|kind| !kind.is_quiet())
+    }
+
+    /// Whether there is something for those who listen for `kinds`.
+    pub(crate) fn concerns(&self, kinds: &[Kind]) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|kind| kinds.contains(kind))
+    }
+
+    /// As it goes to other nodes: the workspace and the kinds.
+    pub(crate) fn to_payload(&self) -> String {
+        self.kinds.iter().fold(self.workspace.to_string(), |text, kind| format!("{text} {kind}"))
+    }
+
+    /// Reads what another node sent; `None` when it was about no workspace. A kind of a newer node is unknown here,
+    /// and then all are.
+    pub(crate) fn from_payload(payload: &str) -> Option<Self> {
+        let mut words = payload.split(' ');
+        let workspace = words.next()?.parse().ok()?;
+        let kinds: Option<Vec<Kind>> = words.map(Kind::stored).collect();
+        Some(Self { workspace, kinds: kinds.unwrap_or_default() })
+    }
 }
 
 /// A transaction: everything that is read works here too.
@@ -129,10 +171,11 @@ impl Tx {
             numbered.push((workspace, head - count, events));
         }
         for (workspace, before, events) in numbered {
+            let news = News::of(workspace, &events);
             let rows = self.event_rows(before, events)?;
             let columns = ["workspace_id", "seq", "at", "kind", "task_id", "run_id", "session_id", "data"];
             self.insert_rows("event", &columns, rows).await?;
-            woken.workspaces.push(workspace);
+            woken.workspaces.push(news);
         }
         self.notify(&woken).await?;
         Ok(woken)
@@ -160,10 +203,11 @@ impl Tx {
         if !self.conn.is_postgres() {
             return Ok(());
         }
-        for workspace in &woken.workspaces {
-            self.notify_one(workspace.value()).await?;
+        for news in &woken.workspaces {
+            self.notify_one(crate::value::text(&news.to_payload())).await?;
         }
-        if woken.workspaces.is_empty() && woken.outbox {
+        // The outbox is woken along with any event but a quiet one.
+        if woken.outbox && !woken.workspaces.iter().any(News::is_loud) {
             self.notify_one(crate::value::text("")).await?;
         }
         Ok(())
@@ -173,5 +217,31 @@ impl Tx {
         let sql = "SELECT pg_notify($1, $2)";
         self.conn.exec(sql, vec![crate::value::text(CHANNEL), payload]).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_reach_other_nodes_whole() {
+        let workspace = WorkspaceId(uuid::Uuid::from_u128(7));
+        let event = |kind| NewEvent::new(workspace, kind);
+        let news = News::of(workspace, &[event(Kind::TranscriptAdvanced), event(Kind::TaskUpdated), event(Kind::TaskUpdated)]);
+        assert_eq!(news.kinds, [Kind::TaskUpdated, Kind::TranscriptAdvanced]);
+        assert_eq!(News::from_payload(&news.to_payload()), Some(news));
+        assert_eq!(News::from_payload(""), None);
+        let newer = News::from_payload(&format!("{workspace} task_updated moon_rose")).unwrap();
+        assert!(newer.is_loud() && newer.concerns(&[Kind::TaskDeleted]), "what isn't known may be anything");
+    }
+
+    #[test]
+    fn only_noise_is_quiet() {
+        let workspace = WorkspaceId(uuid::Uuid::from_u128(7));
+        let quiet = News { workspace, kinds: vec![Kind::TranscriptAdvanced] };
+        let loud = News { workspace, kinds: vec![Kind::RunEnded, Kind::TranscriptAdvanced] };
+        assert_eq!((quiet.is_loud(), loud.is_loud()), (false, true));
+        assert_eq!((loud.concerns(&[Kind::TaskUpdated]), loud.concerns(&[Kind::RunEnded])), (false, true));
     }
 }

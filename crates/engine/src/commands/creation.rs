@@ -94,7 +94,7 @@ fn draft(tx: &Tx, caller: &Caller, workspace: &Workspace, number: i64, new: &New
     })
 }
 
-/// Refuses what the queue could never start: no repository, no profile, an epic, an archived task.
+/// Refuses what the queue could never start: no repository, no profile, another agent's model, an epic, an archived task.
 ///
 /// # Errors
 /// `FAILED_PRECONDITION` naming the field that is missing.
@@ -109,8 +109,8 @@ pub(crate) async fn check_runnable(read: &mut Read, levels: &Levels) -> Result<(
         );
     }
     levels.repository(read).await?;
-    levels.profile(read).await?;
-    Ok(())
+    let (profile, agent) = levels.profile(read).await?;
+    levels.model(&profile, &agent).map(|_| ())
 }
 
 /// A refusal that doesn't name a task that never came to be.

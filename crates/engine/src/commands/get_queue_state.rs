@@ -163,6 +163,7 @@ fn waiting(task: &Task, hold: Option<&Hold>) -> WaitingTask {
         Some(Hold::Blocked) => ("blocked", None),
         Some(Hold::NoProfile) => ("no_profile", None),
         Some(Hold::NoRepository) => ("no_repository", None),
+        Some(Hold::WrongModel) => ("wrong_model", None),
         Some(Hold::ProfileCap) => ("profile_cap", None),
         Some(Hold::Paused) => ("paused", None),
         Some(Hold::NoSlot) => ("no_slot", None),

@@ -5,7 +5,7 @@
 
 use super::named;
 use super::paging;
-use super::wait_for_task_change::{ChangedTask, StuckTask, WaitForTaskChangeOutput, is_about_tasks};
+use super::wait_for_task_change::{ABOUT_TASKS, ChangedTask, StuckTask, WaitForTaskChangeOutput};
 use crate::{Caller, handle};
 use std::collections::{BTreeMap, BTreeSet};
 use taskyard_domain::alias::Vocabulary;
@@ -118,7 +118,7 @@ impl Watch {
 
     /// Whether another look is needed after `event`.
     pub(crate) fn concerns(&self, event: &Event) -> bool {
-        let Some(task) = event.body.task_id.filter(|_| is_about_tasks(event.body.kind)) else { return false };
+        let Some(task) = event.body.task_id else { return false };
         self.blockers.contains(&task) || self.watched.iter().any(|watched| watched.id == Some(task))
     }
 
@@ -193,19 +193,23 @@ impl Watch {
         Ok(())
     }
 
-    /// Reads the events of a workspace up to its end.
+    /// Reads the events about tasks of a workspace up to its end.
     async fn follow(&mut self, read: &mut Read, workspace: WorkspaceId) -> Result<()> {
+        let head = read.event_head(workspace).await?;
         loop {
             let after = self.positions.get(&workspace).copied().unwrap_or_default();
-            let events = read.events_after(workspace, after, PAGE).await?;
-            let Some(last) = events.last() else { return Ok(()) };
-            self.positions.insert(workspace, last.seq);
+            if after >= head {
+                return Ok(());
+            }
+            let events = read.events_of_kinds_after(workspace, ABOUT_TASKS, after, PAGE).await?;
+            // What else there is up to the end is of no concern, and isn't looked at again.
+            self.positions.insert(workspace, events.last().map_or(head, |event| event.seq));
             events.iter().for_each(|event| self.note(event));
         }
     }
 
     fn note(&mut self, event: &Event) {
-        let Some(task) = event.body.task_id.filter(|_| is_about_tasks(event.body.kind)) else { return };
+        let Some(task) = event.body.task_id else { return };
         self.touched.insert(task);
         if event.body.kind == Kind::TaskDeleted {
             let short = event.body.data.get("short_id").and_then(serde_json::Value::as_str);

@@ -136,7 +136,7 @@ impl Engine {
         cancel: CancellationToken,
     ) -> Result<WaitForTaskChangeOutput> {
         let mut subscriptions: Vec<Subscription> =
-            watch.positions().map(|(workspace, after)| self.store().subscribe(workspace, after)).collect();
+            watch.positions().map(|(workspace, after)| self.store().subscribe_kinds(workspace, ABOUT_TASKS, after)).collect();
         loop {
             tokio::select! {
                 event = next(&mut subscriptions) => {
@@ -165,10 +165,8 @@ async fn next(subscriptions: &mut [Subscription]) -> Result<Event> {
     event
 }
 
-/// Whether an event of this kind can change what a wait sees.
-pub(crate) fn is_about_tasks(kind: Kind) -> bool {
-    matches!(kind, Kind::TaskStatusChanged | Kind::TaskUpdated | Kind::TaskDeleted)
-}
+/// The events that can change what a wait sees; nothing else wakes one.
+pub(crate) const ABOUT_TASKS: &[Kind] = &[Kind::TaskStatusChanged, Kind::TaskUpdated, Kind::TaskDeleted];
 
 /// A slot that was given back and is taken again, even when the caller goes away.
 struct Yielded {

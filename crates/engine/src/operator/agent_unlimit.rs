@@ -66,10 +66,11 @@ async fn unlimit(tx: &mut Tx, caller: &Caller, input: AgentUnlimit) -> Result<Ag
 /// Lets the agent's queued tasks start now.
 async fn release(tx: &mut Tx, agent: &Agent) -> Result<Vec<String>> {
     let mut released = Vec::new();
-    for (task, _) in tx.queue_candidates(Some(agent.workspace_id)).await? {
-        if task.not_before.is_none() {
+    for queued in tx.queue_candidates(Some(agent.workspace_id)).await? {
+        if queued.not_before.is_none() {
             continue;
         }
+        let Some(task) = tx.task_fetch(queued.id).await? else { continue };
         let levels = Levels::of(tx, task).await?;
         match levels.profile(tx).await {
             Ok((_, runner)) if runner.id == agent.id => {}

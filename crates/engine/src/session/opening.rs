@@ -28,7 +28,7 @@ impl Engine {
     /// Opens a run of `task` (locked by the caller) in the transaction: run, session, status, event, effect.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` when a run is open, or repository or profile don't resolve;
+    /// `FAILED_PRECONDITION` when a run is open, repository or profile don't resolve, or the model isn't the agent's;
     /// `RESOURCE_EXHAUSTED` when the override slot is taken.
     pub(crate) async fn open_run(&self, tx: &mut Tx, caller: &Caller, task: &mut Task, opening: Opening) -> Result<Run> {
         check_startable(tx, task).await?;
@@ -38,11 +38,12 @@ impl Engine {
         let levels = Levels::of(tx, task.clone()).await?;
         levels.repository(tx).await?;
         let (profile, agent) = levels.profile(tx).await?;
+        let model = levels.model(&profile, &agent)?;
         let session = self.session_for(tx, task, &profile, &agent).await?;
         let before = tx.run_latest_for_task(task.id).await?;
         let Opening { slot, prompt: given } = opening;
         let text = prompt::choose(given.or_else(|| task.next_prompt.take()), before.as_ref(), &levels);
-        let run = self.new_run(tx, caller, task, &session, &profile, text, slot, levels.model(&profile), before.as_ref());
+        let run = self.new_run(tx, caller, task, &session, &profile, text, slot, model, before.as_ref());
         tx.run_insert(&run).await?;
         task.not_before = None;
         task.failure = None;

@@ -1,8 +1,8 @@
 //! Reading the event log. It is written by [`Tx::event`](crate::Tx::event) and never changed.
 
 use crate::tx::Read;
-use crate::value::{Row, values};
-use taskyard_domain::event::{Event, NewEvent};
+use crate::value::{Field as _, Row, values};
+use taskyard_domain::event::{Event, Kind, NewEvent};
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::{Error as Domain, Result};
 
@@ -28,6 +28,21 @@ impl Read {
         let sql = "SELECT workspace_id, seq, at, kind, task_id, run_id, session_id, data FROM event \
                    WHERE workspace_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
         let rows = self.conn.fetch(sql, values![workspace, after, limit]).await?;
+        rows.iter().map(|row| read_event(row).map_err(Domain::from)).collect()
+    }
+
+    /// [`Read::events_after`] of these kinds only; the others stay in the database.
+    pub async fn events_of_kinds_after(&mut self, workspace: WorkspaceId, kinds: &[Kind], after: i64, limit: i64) -> Result<Vec<Event>> {
+        let mut values = values![workspace, after, limit];
+        let first = values.len() + 1;
+        values.extend(kinds.iter().map(|kind| kind.value()));
+        let marks: Vec<String> = (first..=values.len()).map(|n| format!("${n}")).collect();
+        let sql = format!(
+            "SELECT workspace_id, seq, at, kind, task_id, run_id, session_id, data FROM event \
+             WHERE workspace_id = $1 AND seq > $2 AND kind IN ({}) ORDER BY seq LIMIT $3",
+            marks.join(", ")
+        );
+        let rows = self.conn.fetch(&sql, values).await?;
         rows.iter().map(|row| read_event(row).map_err(Domain::from)).collect()
     }
 

@@ -3,6 +3,7 @@
 use crate::support::make::World;
 use crate::support::soon;
 use crate::{on_both, read_tx, write_tx};
+use futures::FutureExt as _;
 use futures::future::join_all;
 use serde_json::json;
 use taskyard_domain::event::{Event, Kind, NewEvent};
@@ -16,6 +17,14 @@ fn event(workspace: WorkspaceId, n: i64) -> NewEvent {
 async fn append(store: &Store, workspace: WorkspaceId, n: i64) {
     let outcome = write_tx!(store, |tx| {
         tx.event(event(workspace, n));
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+async fn append_quietly(store: &Store, workspace: WorkspaceId) {
+    let outcome = write_tx!(store, |tx| {
+        tx.event(NewEvent::new(workspace, Kind::TranscriptAdvanced));
         Ok(())
     });
     outcome.unwrap();
@@ -191,6 +200,62 @@ on_both! {
         soon(wake.changed()).await;
         write_tx!(h.store, |tx| tx.outbox_push("x", json!({})).await).unwrap();
         soon(wake.changed()).await;
+    }
+
+    /// A transcript that grows wakes those who follow the log, and nobody else; effects written along with it do.
+    async fn a_growing_transcript_is_quiet(h) {
+        let id = World::stored(h, "home", "TY").await.workspace.id;
+        let mut wake = h.store.subscribe_all();
+        let mut all = h.store.subscribe(id, 0);
+        let mut tasks = h.store.subscribe_kinds(id, &[Kind::TaskUpdated, Kind::TaskDeleted], 0);
+        let grow = async |effect: bool| {
+            write_tx!(h.store, |tx| {
+                tx.event(NewEvent::new(id, Kind::TranscriptAdvanced));
+                if effect { tx.outbox_push("x", json!({})).await } else { Ok(()) }
+            })
+            .unwrap();
+        };
+        for n in 1..=3 {
+            grow(false).await;
+            assert_eq!(soon(all.next()).await.unwrap().seq, n);
+        }
+        assert!(wake.changed().now_or_never().is_none());
+        grow(true).await;
+        soon(wake.changed()).await;
+        append(&h.store, id, 5).await;
+        soon(wake.changed()).await;
+        let event = soon(tasks.next()).await.unwrap();
+        assert_eq!((event.seq, event.body.kind, tasks.position()), (5, Kind::TaskUpdated, 5));
+    }
+
+    /// Who listens for some kinds is handed those only, reads nothing because of others, and misses none.
+    async fn some_kinds_only(h) {
+        let id = World::stored(h, "home", "TY").await.workspace.id;
+        let mut tasks = h.store.subscribe_kinds(id, &[Kind::TaskUpdated], 0);
+        write_tx!(h.store, |tx| {
+            for n in 0..600 {
+                tx.event(NewEvent::new(id, Kind::TranscriptAdvanced));
+                tx.event(event(id, n));
+            }
+            Ok(())
+        })
+        .unwrap();
+        let events = take(&mut tasks, 600).await;
+        assert_eq!(numbers(&events), (1..=600).map(|n| n * 2).collect::<Vec<i64>>());
+        // It waits from here on.
+        assert!(soon(async { tokio::task::yield_now().await; tasks.next().now_or_never() }).await.is_none());
+        let mut waiting = tokio::spawn(async move { tasks.next().await });
+        append_quietly(&h.store, id).await;
+        let before = h.store.read_count();
+        for _ in 0..20 {
+            append_quietly(&h.store, id).await;
+            read_tx!(h.store, |read| read.event_head(id).await).unwrap();
+        }
+        // One read more may be the first look of the one who waits.
+        assert!(h.store.read_count() - before <= 22, "{} reads", h.store.read_count() - before);
+        assert!(futures::poll!(&mut waiting).is_pending());
+        append(&h.store, id, 7).await;
+        assert_eq!(soon(waiting).await.unwrap().unwrap().seq, 1222);
     }
 
     /// Writing an event of a workspace that isn't there fails the whole write.

@@ -6,10 +6,11 @@ use crate::{on_both, read_tx, write_tx};
 use futures::future::join_all;
 use std::collections::BTreeSet;
 use taskyard_domain::event::{Kind, NewEvent};
+use taskyard_domain::list::Config;
 use taskyard_domain::name::ShortId;
 use taskyard_domain::task::Status;
 use taskyard_domain::{Class, merge, run, worktree};
-use taskyard_store::WorktreeFilter;
+use taskyard_store::{QueuedTask, WorktreeFilter};
 
 on_both! {
     /// However many race for a task, one run is open; the others hear so.
@@ -282,7 +283,13 @@ on_both! {
             change(&mut task);
             task
         };
-        let (late, soon) = (task(2, |t| t.sort_order = 5.0), task(3, |t| t.sort_order = -5.0));
+        let (mut late, soon) = (task(2, |t| t.sort_order = 5.0), task(3, |t| t.sort_order = -5.0));
+        late.config = Config {
+            agent_profile_id: Some(w.profile.id),
+            repository_id: Some(w.repository.id),
+            model: Some("opus \"4\"".into()),
+            ..Config::default()
+        };
         let tie = task(4, |t| t.sort_order = 5.0);
         let other = [
             task(5, |t| t.status = Status::Ready),
@@ -299,7 +306,22 @@ on_both! {
         })
         .unwrap();
         // The world's own task is queued, but has an open run.
-        let expected = vec![(soon, false), (late, true), (tie, false)];
+        let queued = |task: &taskyard_domain::task::Task, blocked| QueuedTask {
+            id: task.id,
+            workspace_id: task.workspace_id,
+            list_id: task.list_id,
+            sort_order: task.sort_order,
+            created_at: task.created_at,
+            due_at: task.due_at,
+            not_before: task.not_before,
+            manual: task.manual,
+            agent_profile_id: task.config.agent_profile_id,
+            repository_id: task.config.repository_id,
+            model: task.config.model.clone(),
+            last_outcome: task.last_outcome,
+            blocked,
+        };
+        let expected = vec![queued(&soon, false), queued(&late, true), queued(&tie, false)];
         assert_eq!(read_tx!(h.store, |read| read.queue_candidates(None).await).unwrap(), expected);
         let id = w.workspace.id;
         assert_eq!(read_tx!(h.store, |read| read.queue_candidates(Some(id)).await).unwrap(), expected);
