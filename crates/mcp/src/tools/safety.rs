@@ -26,6 +26,6 @@ pub(super) static TOOLS: &[Tool] = &[
             limit(50),
             CURSOR,
         ],
-        &[("entries", K::Objects), ("has_more", K::Boolean), ("next_cursor", K::String)],
+        &[("entries", K::Objects), ("has_more", K::Boolean)],
     ),
 ];
