@@ -169,11 +169,12 @@ impl Bridge {
                 let text = text.strip_suffix(b"\r").unwrap_or(&text);
                 if let Some(rest) = text.strip_prefix(b"data:") {
                     data.extend_from_slice(rest.strip_prefix(b" ").unwrap_or(rest));
-                } else if text.is_empty() && !data.is_empty() {
-                    if let Ok(message) = serde_json::from_slice::<Value>(&std::mem::take(&mut data)) {
-                        self.learn_version(&message);
-                        self.say(&message).await;
-                    }
+                } else if text.is_empty()
+                    && !data.is_empty()
+                    && let Ok(message) = serde_json::from_slice::<Value>(&std::mem::take(&mut data))
+                {
+                    self.learn_version(&message);
+                    self.say(&message).await;
                 }
             }
         }

@@ -96,9 +96,12 @@ impl Levels {
             return Ok(Some(text));
         }
         let of = if set.source == Source::List { "of its list " } else { "" };
-        Err(Error::precondition(format!("{} can't start: the model {text:?} {of}is no model of the agent {}", self.task.short_id, agent.name))
-            .with_field("model")
-            .with_hint(model_hint(agent, "set model with set_task_config or set_list_config")))
+        Err(Error::precondition(format!(
+            "{} can't start: the model {text:?} {of}is no model of the agent {}",
+            self.task.short_id, agent.name
+        ))
+        .with_field("model")
+        .with_hint(model_hint(agent, "set model with set_task_config or set_list_config")))
     }
 
     /// The text that an agent starts with: workspace prompt, list prompt, then the task.

@@ -22,8 +22,25 @@ const GIT_KEPT: &[&str] = &[
 
 /// Prefixes of variables that belong to one vendor's agent or to Taskyard itself.
 const AGENT_PREFIXES: &[&str] = &[
-    "CLAUDE", "ANTHROPIC", "OPENAI", "CODEX", "GEMINI", "GOOGLE_", "QWEN", "COPILOT", "CLINE", "OPENCODE", "CURSOR", "XAI", "MISTRAL",
-    "OPENROUTER", "AMP_", "GROQ", "DEEPSEEK", "MCP_", "TASKYARD",
+    "CLAUDE",
+    "ANTHROPIC",
+    "OPENAI",
+    "CODEX",
+    "GEMINI",
+    "GOOGLE_",
+    "QWEN",
+    "COPILOT",
+    "CLINE",
+    "OPENCODE",
+    "CURSOR",
+    "XAI",
+    "MISTRAL",
+    "OPENROUTER",
+    "AMP_",
+    "GROQ",
+    "DEEPSEEK",
+    "MCP_",
+    "TASKYARD",
 ];
 
 /// A scrubbed set of variables to start children with.
@@ -99,8 +116,19 @@ mod tests {
     #[test]
     fn vendors_do_not_leak_into_each_other() {
         let vendors = [
-            "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "TASKYARD_TOKEN", "CLAUDECODE", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS",
-            "CURSOR_API_KEY", "XAI_API_KEY", "MISTRAL_API_KEY", "OPENROUTER_API_KEY", "AMP_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "TASKYARD_TOKEN",
+            "CLAUDECODE",
+            "GOOGLE_API_KEY",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "CURSOR_API_KEY",
+            "XAI_API_KEY",
+            "MISTRAL_API_KEY",
+            "OPENROUTER_API_KEY",
+            "AMP_API_KEY",
+            "GROQ_API_KEY",
+            "DEEPSEEK_API_KEY",
         ];
         let env = of(&[&vendors[..], &["PATH", "AMPLITUDE"]].concat()).without_agents();
         let names: Vec<_> = env.iter().map(|(n, _)| n.to_string_lossy().into_owned()).collect();

@@ -2,6 +2,8 @@
 //!
 //! Every test has its own server, data folder, home and repository, and takes all of it away at its end.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 mod bridge;
 mod command_line;
 mod crash;

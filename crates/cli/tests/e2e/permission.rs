@@ -140,7 +140,11 @@ async fn a_cancel_voids_the_open_request() {
 async fn a_killed_servers_request_is_void_and_asked_anew_once() {
     let mut yard = asking().await;
     yard.later_turns("ada", json!([[], [make()]])).await;
-    yard.agent("ada", json!({ "permission_policy": "ask", "env": { "TASKYARD_SCENARIO": json!({ "turns": [[], [make()]] }).to_string() } })).await;
+    yard.agent(
+        "ada",
+        json!({ "permission_policy": "ask", "env": { "TASKYARD_SCENARIO": json!({ "turns": [[], [make()]] }).to_string() } }),
+    )
+    .await;
     let task = yard.queue("Make it", json!([make()])).await;
     yard.wait_status(&task, "waiting_for_input").await;
     let old = yard.questions().await[0]["question_bundle_id"].clone();

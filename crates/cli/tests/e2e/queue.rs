@@ -92,7 +92,8 @@ async fn manual_tasks_wait_for_a_person_and_due_ones_for_their_time() {
 async fn a_blocked_task_starts_when_its_blocker_is_merged_from_a_base_with_that_work() {
     let yard = Yard::new().await;
     let first = yard.queue("First", work("first.txt", "from the first\n")).await;
-    let steps = json!([{ "shell": "cat first.txt" }, { "text": "I see: ${last}" }, { "write": { "path": "second.txt", "content": "2\n" } }]);
+    let steps =
+        json!([{ "shell": "cat first.txt" }, { "text": "I see: ${last}" }, { "write": { "path": "second.txt", "content": "2\n" } }]);
     let second = yard.add("Second", steps, json!({ "queue": true, "blocked_by": [first] })).await;
     yard.reviewable(&first).await;
     assert_eq!(reason(&yard, &second).await, "blocked");

@@ -48,7 +48,8 @@ async fn the_configuration_file_counts_and_its_mistakes_are_named() {
     let server = setup.start().await;
     server.call("list_task_lists", json!({})).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let with_host = async |host: &str| client.get(format!("{}/healthz", server.url())).header("host", host).send().await.unwrap().status().as_u16();
+    let with_host =
+        async |host: &str| client.get(format!("{}/healthz", server.url())).header("host", host).send().await.unwrap().status().as_u16();
     assert_eq!((with_host("yard.test").await, with_host("evil.test").await), (200, 403));
     let (code, log) = fails(Setup::new().config("lisen = \"127.0.0.1:0\"\n")).await;
     assert_eq!(code, Some(2), "{log}");
@@ -61,7 +62,10 @@ async fn what_the_server_writes_about_itself_is_its_owners_only() {
     let path = server.data().join("server.json");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!((&file["pid"], &file["url"], &file["version"]), (&json!(server.pid()), &json!(server.url()), &json!(env!("CARGO_PKG_VERSION"))));
+    assert_eq!(
+        (&file["pid"], &file["url"], &file["version"]),
+        (&json!(server.pid()), &json!(server.url()), &json!(env!("CARGO_PKG_VERSION")))
+    );
 }
 
 /// Everything of a repository that somebody could have changed.

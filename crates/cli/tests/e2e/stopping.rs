@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 /// Steps that leave processes in every place an agent can hide one, and then `end`.
 fn stubborn(yard: &Yard, end: Value) -> Value {
     let deaf = yard.gate("deaf");
-    let hide = format!("setsid -f sh -c 'trap \"\" TERM HUP INT; echo $$ >{0}.new; mv {0}.new {0}; sleep 1000' </dev/null >/dev/null 2>&1", deaf.display());
+    let hide = format!(
+        "setsid -f sh -c 'trap \"\" TERM HUP INT; echo $$ >{0}.new; mv {0}.new {0}; sleep 1000' </dev/null >/dev/null 2>&1",
+        deaf.display()
+    );
     let mut steps = vec![
         json!({ "write": { "path": "a.txt", "content": "a\n" } }),
         json!({ "grandchildren": { "pids": yard.gate("pids"), "hold_output": true } }),
