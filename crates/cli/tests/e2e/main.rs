@@ -2,7 +2,13 @@
 //!
 //! Every test has its own server, data folder, home and repository, and takes all of it away at its end.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking and say what they skip"
+)]
 
 mod bridge;
 mod command_line;

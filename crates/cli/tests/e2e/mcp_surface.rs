@@ -126,7 +126,7 @@ async fn g4_default_answers_are_small_among_two_thousand_long_tasks() {
     let add = |n: usize| {
         yard.server.call(
             "add_task",
-            json!({ "list_id": yard.list, "title": format!("Task {n} {}", "x".repeat(180)), "description": text, "queue": n % 2 == 0 }),
+            json!({ "list_id": yard.list, "title": format!("Task {n} {}", "x".repeat(180)), "description": text, "queue": n.is_multiple_of(2) }),
         )
     };
     stream::iter(0..2000).map(add).buffer_unordered(16).collect::<Vec<_>>().await;
