@@ -269,6 +269,19 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_goes_on_is_kept_up_by_neither_pause_nor_limits() {
+        let mut s = snapshot(vec![task(1)], 2);
+        s.active = vec![active(10, Some(Slot::Queue), false), active(11, None, true), active(12, None, true)];
+        s.paused = true;
+        let paused = plan(s.clone(), at(100));
+        assert_eq!((paused.resume, paused.start), (vec![RunId(Uuid::from_u128(11))], Vec::new()));
+        s.paused = false;
+        s.limited = vec![(agent(), at(300))];
+        let starved = plan(s, at(100));
+        assert_eq!((starved.resume.len(), starved.start.len()), (1, 0));
+    }
+
+    #[test]
     fn ineligible_tasks_say_why() {
         let (mut manual, mut blocked, mut due, mut homeless) = (task(1), task(2), task(3), task(4));
         manual.manual = true;

@@ -217,3 +217,45 @@ async fn the_file_of_a_dead_server_misleads_nobody() {
     server.launch().await;
     assert_eq!(server.cli(&["queue"]).await.code, 0);
 }
+
+#[tokio::test]
+async fn again_and_again_at_whatever_moment() {
+    let mut yard = Yard::new().await;
+    let file = "${env:TASKYARD_TASK_ID}.txt";
+    let turn = json!([
+        { "text": "Working." }, { "write": { "path": file, "content": "done\n" } }, { "wait": 40 }, { "commit": "Work" }, { "wait": 40 },
+    ]);
+    yard.later_turns("ada", json!([turn])).await;
+    let mut tasks = Vec::new();
+    for n in 0..4 {
+        tasks.push(yard.queue(&format!("Task {n}"), json!(null)).await);
+    }
+    for round in 0..8 {
+        // Another moment each time, by how often the server is asked before.
+        for _ in 0..round * 4 {
+            yard.server.call("get_queue_state", json!({})).await;
+        }
+        if round % 2 == 0 { yard.server.crash().await } else { yard.server.restart().await }
+    }
+    for task in &tasks {
+        eventually("the task to come through", async || {
+            let status = yard.status(task).await;
+            if status == "failed" {
+                assert_eq!(yard.outcomes(task).await[..2], ["interrupted", "interrupted"], "{}", yard.log(task).await);
+                yard.server.call("reset_failed_task", json!({ "task_id": task })).await;
+                yard.server.call("update_task_status", json!({ "task_id": task, "status": "queued" })).await;
+            }
+            (status == "waiting_for_review").then_some(())
+        })
+        .await;
+        yard.nothing_lives(task).await;
+    }
+    assert_eq!((yard.worktrees().await.len(), yard.branches().await.len()), (4, 4));
+    for task in &tasks {
+        yard.server.call("review_task", json!({ "task_id": task, "decision": "approve" })).await;
+        assert_eq!(yard.repo.git(&["show", &format!("main:{task}.txt")]).await.unwrap(), "done");
+    }
+    let state = yard.server.call("get_queue_state", json!({})).await;
+    assert_eq!((&state["active_slots"], &state["without_slot"], &state["waiting_count"]), (&json!([]), &json!([]), &json!(0)));
+    assert_eq!(yard.repo.git(&["status", "--porcelain"]).await.unwrap(), "");
+}

@@ -151,3 +151,22 @@ async fn six_tasks_on_three_slots_all_come_through() {
     let set = yard.server.call("preview_merge_set", json!({ "task_ids": tasks })).await;
     assert_eq!(set["order_ok"], json!(tasks), "{set}");
 }
+
+#[tokio::test]
+async fn an_agent_that_waits_for_another_task_gives_it_its_slot() {
+    let yard = Yard::new().await;
+    yard.server.set("configured_slots", 1).await;
+    yard.later_turns("ada", json!([work("child.txt", "child\n")])).await;
+    let steps = json!([
+        { "mcp": { "tool": "add_task", "args": { "list_id": yard.list, "title": "Child", "queue": true } } },
+        { "mcp": { "tool": "wait_for_task_change", "args": { "task_ids": ["TY-2"], "timeout_seconds": 80 } } },
+        { "text": "The wait says: ${last}" },
+        { "write": { "path": "parent.txt", "content": "parent\n" } },
+    ]);
+    let parent = yard.queue("Parent", steps).await;
+    yard.reviewable(&parent).await;
+    yard.reviewable("TY-2").await;
+    assert_eq!(yard.outcomes(&parent).await, ["succeeded"]);
+    let log = yard.log(&parent).await;
+    assert!(log.contains("waiting_for_review") && !log.contains("timed_out\":true"), "{log}");
+}
