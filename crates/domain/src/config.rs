@@ -16,6 +16,8 @@ crate::vocabulary! {
         Profile = "profile",
         /// The repository.
         Repository = "repository",
+        /// The task's worktree.
+        Worktree = "worktree",
         /// The list.
         List = "list",
         /// The task.

@@ -284,6 +284,17 @@ impl Repo {
         Ok(self.resolve(name).await?.map(|oid| (oid, None)))
     }
 
+    /// The URL of the remote `name` as the repository's configuration has it.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn remote_url(&self, name: &str) -> Result<Option<String>> {
+        let key = format!("remote.{name}.url");
+        let output = self.call("look up the remote").args(["config", "--null", "--get", &key]).accept(&[0, 1]).await?;
+        let url = split_nul(&output.stdout).into_iter().next().map(|url| String::from_utf8_lossy(&url).into_owned());
+        Ok(url.filter(|url| !url.is_empty()))
+    }
+
     /// Names of the local branches.
     ///
     /// # Errors

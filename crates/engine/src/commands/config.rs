@@ -2,10 +2,11 @@
 //!
 //! Owns no state; the values live on the list and the task.
 
-use super::check;
+use super::{check, paging};
 use crate::Effective;
 use crate::handle;
-use crate::resolve::Levels;
+use crate::resolve::{Levels, fits_model};
+use crate::view::cut;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use taskyard_domain::agent::{Agent, Profile, model_aliases};
 use taskyard_domain::config::{Source, Sourced, nearest};
 use taskyard_domain::id::{ProfileId, RepositoryId, WorkspaceId};
 use taskyard_domain::list::{Config, List};
+use taskyard_domain::repository::Repository;
 use taskyard_domain::task::Task;
 use taskyard_domain::workspace::Workspace;
 use taskyard_domain::{Error, Result};
@@ -20,14 +22,27 @@ use taskyard_store::Read;
 
 /// Where agents run as long as there are no named executors.
 const EXECUTOR: &str = "worktree";
+/// Most bytes of a system prompt in an answer.
+const PROMPT: usize = 4 << 10;
+/// A system prompt of no more bytes than this is shown both where it is set and as what holds.
+const SHORT: usize = 1 << 10;
+/// Bytes of the beginning of a longer one, where it is set.
+const BEGINNING: usize = 200;
 
 /// What a list or a task sets, and what holds for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ConfigView {
     /// What is set here, by key; null where the value is inherited.
     pub set: BTreeMap<String, Value>,
-    /// What holds, by key, with the level that it comes from.
+    /// What holds, by key, with the level that it comes from. A long system prompt is here, cut; in `set` is then
+    /// only its beginning.
     pub effective: BTreeMap<String, Effective>,
+    /// Bytes of the system prompt that holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_prompt_bytes: Option<usize>,
+    /// Whether that is more than this shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub system_prompt_truncated: bool,
 }
 
 /// New values for a [`Config`]; `None` leaves a key alone.
@@ -135,16 +150,18 @@ pub(crate) fn model(text: &str, runner: Option<&(Profile, Agent)>) -> Result<Opt
     }
     let plain = check::text("model", text, 200)?;
     let Some((profile, agent)) = runner else { return Ok(Some(plain)) };
-    let aliases = model_aliases(agent.driver);
-    if aliases.is_empty() || profile.model.as_deref() == Some(text) {
-        return Ok(Some(plain));
+    if !fits_model(text, profile, agent) {
+        return Err(foreign(text, "", agent).with_hint("leave model out, or blank, to inherit"));
     }
-    let known = aliases.iter().find(|alias| alias.eq_ignore_ascii_case(text));
-    known.map(|alias| Some((*alias).to_owned())).ok_or_else(|| {
-        let names = aliases.join(", ");
-        Error::invalid("model", format!("model: {text:?} is no model of the agent {}; it knows {names}", agent.name))
-            .with_hint("leave model out, or blank, to inherit")
-    })
+    let alias = model_aliases(agent.driver).iter().find(|alias| alias.eq_ignore_ascii_case(text));
+    Ok(Some(alias.map_or(plain, |alias| (*alias).to_owned())))
+}
+
+/// The refusal of the model `text`, which comes `from` another level.
+fn foreign(text: &str, from: &str, agent: &Agent) -> Error {
+    let aliases = model_aliases(agent.driver);
+    let known = if aliases.is_empty() { String::new() } else { format!("; it knows {}", aliases.join(", ")) };
+    Error::invalid("model", format!("model: {text:?}{from} is no model of the agent {}{known}", agent.name))
 }
 
 /// The levels of configuration above a run: a task's, or a list's own.
@@ -196,10 +213,52 @@ impl<'a> Scope<'a> {
         Ok(agent.map(|agent| (profile, agent)))
     }
 
+    /// Refuses a change of `named` keys after which the model that is inherited isn't the agent's that holds.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` about `model`.
+    pub(crate) async fn check_model(&self, read: &mut Read, named: &[&str]) -> Result<()> {
+        if !["agent_profile_id", "model"].iter().any(|key| named.contains(key)) {
+            return Ok(());
+        }
+        let model = self.key(|c| &c.model, None);
+        match (model.value, self.runner(read).await?) {
+            (Some(text), Some((profile, agent))) if !fits_model(&text, &profile, &agent) => {
+                let from = if model.source == Source::List && self.task.is_some() { ", inherited from the list," } else { "" };
+                Err(foreign(&text, from, &agent).with_hint("pass a model of this agent along with the profile"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What is set on the task, or on the list where there is no task, and what holds.
     pub(crate) async fn view(&self, read: &mut Read) -> Result<ConfigView> {
         let config = self.task.map_or(&self.list.config, |task| &task.config);
-        Ok(ConfigView { set: set(config), effective: self.effective(read).await? })
+        let mut view = ConfigView {
+            set: set(config),
+            effective: self.effective(read).await?,
+            system_prompt_bytes: None,
+            system_prompt_truncated: false,
+        };
+        view.fit();
+        Ok(view)
+    }
+
+    /// Where merges go, when nothing sets it: what the worktree was made from, else the repository's default branch.
+    async fn target(&self, read: &mut Read, repository: Option<&Repository>) -> Result<Sourced<String>> {
+        let set = self.key(|c| &c.target_branch, None);
+        if set.value.is_some() {
+            return Ok(set);
+        }
+        let worktree = match self.task {
+            Some(task) => read.worktree_current(task.id).await?,
+            None => None,
+        };
+        if let Some(base) = worktree.and_then(|worktree| worktree.base_branch) {
+            return Ok(Sourced { value: Some(base), source: Source::Worktree });
+        }
+        let default = repository.and_then(|repository| repository.default_branch.clone());
+        Ok(default.map_or(set, |branch| Sourced { value: Some(branch), source: Source::Repository }))
     }
 
     /// What holds, by key, with its source.
@@ -211,8 +270,12 @@ impl<'a> Scope<'a> {
             Some(id) => read.repository_fetch(id).await?,
             None => None,
         };
-        let model = self.key(|c| &c.model, runner.as_ref().and_then(|(profile, _)| profile.model.clone()));
-        let target = self.key(|c| &c.target_branch, None);
+        let of_profile = runner.as_ref().and_then(|(profile, _)| profile.model.clone());
+        let model = match (self.key(|c| &c.model, None), of_profile) {
+            (Sourced { value: None, .. }, Some(model)) => Sourced { value: Some(model), source: Source::Profile },
+            (set, _) => set,
+        };
+        let target = self.target(read, repository.as_ref()).await?;
         let executor = self.key(|c| &c.executor_profile_id, None);
         let executor = Sourced { value: executor.value.or_else(|| Some(EXECUTOR.into())), source: executor.source };
         let name = |value: Option<String>, source: Source| Effective { value: json!(value), source };
@@ -229,6 +292,28 @@ impl<'a> Scope<'a> {
             ("system_prompt", self.key(|c| &c.system_prompt, None).into()),
         ];
         Ok(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+}
+
+impl ConfigView {
+    /// Shows a long system prompt once and no more of it than a small answer has room for.
+    fn fit(&mut self) {
+        let Some(Effective { value: Value::String(text), .. }) = self.effective.get_mut("system_prompt") else { return };
+        self.system_prompt_bytes = Some(text.len());
+        if paging::size(text) <= SHORT {
+            return;
+        }
+        if let Some(Value::String(here)) = self.set.get_mut("system_prompt") {
+            here.truncate(cut(here, BEGINNING).len());
+            self.system_prompt_truncated = true;
+        }
+        let mut end = cut(text, PROMPT).len();
+        // A control character takes six bytes of JSON.
+        while paging::size(&&text[..end]) > PROMPT + PROMPT / 2 {
+            end = cut(text, end / 2).len();
+        }
+        self.system_prompt_truncated |= end < text.len();
+        text.truncate(end);
     }
 }
 

@@ -47,6 +47,9 @@ pub(crate) async fn create(tx: &mut Tx, caller: &Caller, new: NewTask) -> Result
         let runner = Scope::of(&levels).runner(tx).await?;
         levels.task.config.model = config::model(text, runner.as_ref())?;
     }
+    if new.config.agent_profile_id.is_some() {
+        Scope::of(&levels).check_model(tx, &["agent_profile_id"]).await?;
+    }
     let word = if new.queue { Word::Queued } else { Word::Ready };
     if new.queue {
         check_runnable(tx, &levels).await.map_err(|error| nameless(error, &levels.task))?;

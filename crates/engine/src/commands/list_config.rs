@@ -111,11 +111,13 @@ async fn set(tx: &mut Tx, caller: &Caller, input: SetListConfig) -> Result<ListC
     // A model that was set for another agent doesn't slip through with a new profile.
     let kept = change.agent_profile_id.as_ref().and(list.config.model.clone());
     if let Some(text) = change.model.or(kept) {
-        let workspace = workspace(tx, &list).await?;
+        let workspace = self::workspace(tx, &list).await?;
         let runner = Scope { task: None, list: &list, workspace: &workspace }.runner(tx).await?;
         list.config.model = config::model(&text, runner.as_ref())?;
     }
     check::some(&named)?;
+    let workspace = workspace(tx, &list).await?;
+    Scope { task: None, list: &list, workspace: &workspace }.check_model(tx, &named).await?;
     if list.config != before {
         tx.list_update(&list).await?;
         let data = json!({ "list_id": list.id, "fields": named });

@@ -1,6 +1,7 @@
 //! `list_task_lists`: the lists of a workspace with what is in them.
 
 use super::paging;
+use crate::view::cut;
 use crate::{Caller, Engine};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,6 +9,9 @@ use taskyard_domain::Result;
 use taskyard_domain::list::List;
 use taskyard_domain::workspace::Workspace;
 use taskyard_store::Read;
+
+/// Bytes of a name where only the name fits.
+const NAME: usize = 100;
 
 /// Which workspace's lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,6 +67,14 @@ pub struct ListTaskListsOutput {
     pub further: Vec<ListName>,
     /// How many there are.
     pub total: usize,
+    /// How many of them don't fit in at all; `workspace_id` narrows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_shown: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Engine {
@@ -85,8 +97,11 @@ async fn lists(read: &mut Read, caller: &Caller, input: ListTaskLists) -> Result
     }
     let total = lists.len();
     let further = if paging::size(&lists) > paging::ROWS { lists.split_off(paging::fitting(&lists, paging::ROWS / 2)) } else { Vec::new() };
-    let further = further.into_iter().map(|row| ListName { id: row.id, name: row.name }).collect();
-    Ok(ListTaskListsOutput { lists, further, total })
+    let mut further: Vec<ListName> =
+        further.into_iter().map(|row| ListName { id: row.id, name: cut(&row.name, NAME).to_owned() }).collect();
+    further.truncate(paging::fitting(&further, paging::ROWS.saturating_sub(paging::size(&lists))));
+    let not_shown = total - lists.len() - further.len();
+    Ok(ListTaskListsOutput { lists, further, total, not_shown })
 }
 
 async fn row(read: &mut Read, workspace: &Workspace, list: List) -> Result<ListRow> {

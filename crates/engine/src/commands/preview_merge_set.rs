@@ -43,6 +43,9 @@ pub struct SetTask {
     /// The first files in conflict with the target.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflict_files: Vec<String>,
+    /// How many there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub conflict_file_count: usize,
     /// How many files of the target it would change.
     #[serde(default)]
     pub changed_file_count: usize,
@@ -70,8 +73,23 @@ pub struct SetLeftOut {
     pub task_id: String,
     /// The first files in conflict.
     pub files: Vec<String>,
-    /// Ids of the tasks in its way, or `target`.
+    /// How many there are.
+    pub file_count: usize,
+    /// Ids of the first tasks in its way, or `target`.
     pub conflicts_with: Vec<String>,
+    /// How many there are.
+    pub conflicts_with_count: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl SetLeftOut {
+    fn new(id: TaskId, files: Vec<String>, file_count: usize, conflicts_with: Vec<String>) -> Self {
+        Self { task_id: id.to_string(), files, file_count, conflicts_with_count: conflicts_with.len(), conflicts_with }
+    }
 }
 
 /// A file that several tasks change.
@@ -96,6 +114,17 @@ pub struct PreviewMergeSetOutput {
     pub overlap: Vec<SetOverlap>,
     /// Whether there are more such files.
     pub overlap_truncated: bool,
+    /// Whether targets and commits are missing in `tasks`, for lack of room; `preview_merge` has them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub commits_left_out: bool,
+    /// How many tasks don't merge; `left_out` may have fewer when `truncated`.
+    pub left_out_count: usize,
+    /// Whether rows are missing in `tasks` or `left_out`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// How to see them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// A task that takes part.
@@ -175,10 +204,9 @@ impl Engine {
                     let mut row = row(id, &short, &target.branch, &target.tip, &tip);
                     row.result = Some(preview_word(false));
                     row.conflict_files = files.iter().take(FILES).cloned().collect();
-                    answer.left_out.insert(
-                        index,
-                        SetLeftOut { task_id: id.to_string(), files: row.conflict_files.clone(), conflicts_with: vec!["target".into()] },
-                    );
+                    row.conflict_file_count = files.len();
+                    let shown = row.conflict_files.clone();
+                    answer.left_out.insert(index, SetLeftOut::new(id, shown, files.len(), vec!["target".into()]));
                     answer.tasks.insert(index, row);
                 }
                 Err(error) => drop(answer.tasks.insert(index, failed(id.to_string(), Some(short), error))),
@@ -214,6 +242,7 @@ fn failed(task_id: String, short_id: Option<String>, error: Error) -> SetTask {
         short_id,
         result: None,
         conflict_files: Vec::new(),
+        conflict_file_count: 0,
         changed_file_count: 0,
         behind: 0,
         target: None,
@@ -229,6 +258,7 @@ fn row(id: TaskId, short: &str, target: &str, target_tip: &Oid, tip: &Oid) -> Se
         short_id: Some(short.to_owned()),
         result: None,
         conflict_files: Vec::new(),
+        conflict_file_count: 0,
         changed_file_count: 0,
         behind: 0,
         target: Some(target.to_owned()),
@@ -255,6 +285,7 @@ fn fill(members: &[Member], set: &SetPreview, answer: &mut Answer) {
         let Some(row) = members.get(one.index).and_then(|member| answer.tasks.get_mut(&member.index)) else { continue };
         row.result = Some(preview_word(one.clean));
         row.conflict_files = paths(&one.files);
+        row.conflict_file_count = one.files.len();
         row.changed_file_count = one.changed_files;
         row.behind = one.behind;
     }
@@ -268,7 +299,7 @@ fn fill(members: &[Member], set: &SetPreview, answer: &mut Answer) {
             Opponent::Branch(index) => name(*index),
         };
         let conflicts_with = left.conflicts_with.iter().filter_map(opponent).collect();
-        answer.left_out.insert(member.index, SetLeftOut { task_id: member.id.to_string(), files: paths(&left.files), conflicts_with });
+        answer.left_out.insert(member.index, SetLeftOut::new(member.id, paths(&left.files), left.files.len(), conflicts_with));
     }
     let overlap = set
         .overlap
@@ -283,12 +314,87 @@ impl Answer {
         let all = overlap.len();
         let fit = paging::fitting(&overlap, OVERLAP);
         overlap.truncate(fit);
-        PreviewMergeSetOutput {
+        let mut output = PreviewMergeSetOutput {
             tasks: self.tasks.into_values().collect(),
             order_ok: self.order_ok.into_values().collect(),
+            left_out_count: self.left_out.len(),
             left_out: self.left_out.into_values().collect(),
             overlap_truncated: overlap.len() < all,
             overlap,
+            commits_left_out: false,
+            truncated: false,
+            hint: None,
+        };
+        output.fit();
+        output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taskyard_domain::Class;
+
+    /// An answer of `n` tasks, each changed by `change` with the ids of all.
+    fn answer(n: usize, change: impl Fn(&mut Answer, usize, &[TaskId])) -> PreviewMergeSetOutput {
+        let ids: Vec<TaskId> = (1..).map(|n| TaskId(uuid::Uuid::from_u128(n))).take(n).collect();
+        let mut answer = Answer::default();
+        for (index, id) in ids.iter().enumerate() {
+            let commit = Oid::parse(&"a".repeat(40)).unwrap();
+            let mut row = row(*id, &format!("TY-{index}"), "main", &commit, &commit);
+            row.result = Some(preview_word(true));
+            answer.tasks.insert(index, row);
+            change(&mut answer, index, &ids);
         }
+        answer.done()
+    }
+
+    fn clean(answer: &mut Answer, index: usize, ids: &[TaskId]) {
+        answer.order_ok.insert(index, ids[index].to_string());
+    }
+
+    fn stuck(answer: &mut Answer, index: usize, ids: &[TaskId]) {
+        let files: Vec<String> = (0..FILES).map(|n| format!("a/rather/long/path/of/a/file/number/{n}.txt")).collect();
+        let row = answer.tasks.get_mut(&index).unwrap();
+        (row.conflict_files, row.conflict_file_count, row.result) = (files.clone(), 700, Some(preview_word(false)));
+        let before = ids[..index].iter().map(ToString::to_string).collect();
+        answer.left_out.insert(index, SetLeftOut::new(ids[index], files.clone(), 700, before));
+        answer
+            .overlap
+            .extend(files.iter().map(|path| SetOverlap { path: path.clone(), task_ids: ids.iter().map(ToString::to_string).collect() }));
+    }
+
+    fn unknown(answer: &mut Answer, index: usize, _: &[TaskId]) {
+        let error = Error::not_found("task", "ü".repeat(300)).with_hint("task_ids are UUIDs or short ids");
+        answer.tasks.insert(index, failed("x".repeat(100), None, error));
+    }
+
+    #[test]
+    fn a_small_set_is_told_whole() {
+        let small = answer(20, clean);
+        assert!(!small.commits_left_out && !small.truncated && small.tasks[0].target_commit.is_some());
+    }
+
+    #[test]
+    fn clean_tasks_keep_their_rows() {
+        let many = answer(36, clean);
+        assert!(paging::size(&many) < 9_500, "{}", paging::size(&many));
+        assert_eq!((many.commits_left_out, many.truncated, many.tasks.len()), (true, false, 36));
+    }
+
+    #[test]
+    fn a_hundred_tasks_fit_whatever_they_are() {
+        type Case = fn(&mut Answer, usize, &[TaskId]);
+        let mixed: Case = |answer, index, ids| [clean, stuck, unknown][index % 3](answer, index, ids);
+        for (name, change) in [("clean", clean as Case), ("stuck", stuck), ("unknown", unknown), ("mixed", mixed)] {
+            let many = answer(100, change);
+            assert!(paging::size(&many) < 10_000, "{name}: {}", paging::size(&many));
+            assert!(many.truncated && many.hint.is_some(), "{name}");
+            let told = many.order_ok.len() + many.tasks.len() + many.left_out.len();
+            assert!(told > 20, "{name}: {told}");
+        }
+        let stuck = answer(100, stuck);
+        assert_eq!((stuck.left_out_count, stuck.left_out[9].conflicts_with_count, stuck.tasks[0].conflict_file_count), (100, 9, 700));
+        assert_eq!(answer(100, unknown).tasks[0].error.as_ref().unwrap().class, Class::NotFound);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Git is asked before the transaction; the row is written inside it, so that a refused call leaves none.
 
+use super::remote;
 use crate::{Caller, Engine, change, fold};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ const PREFIX: &str = "taskyard";
 pub(crate) struct Found {
     root: PathBuf,
     default_branch: Option<String>,
+    remote_url: Option<String>,
 }
 
 impl Engine {
@@ -50,7 +52,8 @@ impl Engine {
             Head::Branch { name, .. } => Some(name),
             Head::Detached { .. } | Head::Unborn { .. } => None,
         };
-        Ok(Found { root: repo.root().to_owned(), default_branch })
+        let remote_url = repo.remote_url("origin").await.map_err(told)?.map(|url| remote::without_secrets(&url));
+        Ok(Found { root: repo.root().to_owned(), default_branch, remote_url })
     }
 }
 
@@ -61,7 +64,7 @@ pub(crate) async fn ensure(tx: &mut Tx, caller: &Caller, workspace: WorkspaceId,
         return Err(Error::invalid("local_path", format!("local_path: {shown} isn't UTF-8, which the database needs")));
     };
     if let Some(known) = tx.repository_by_path(workspace, path).await? {
-        return Ok((known, false));
+        return Ok((follow(tx, caller, known, found.remote_url).await?, false));
     }
     let folder = found.root.file_name().map(|name| name.to_string_lossy());
     let name = folder.map_or_else(|| path.to_owned(), |name| name.trim_end_matches(".git").to_owned());
@@ -70,7 +73,7 @@ pub(crate) async fn ensure(tx: &mut Tx, caller: &Caller, workspace: WorkspaceId,
         workspace_id: workspace,
         name: if name.is_empty() { path.to_owned() } else { name },
         local_path: Some(path.to_owned()),
-        remote_url: None,
+        remote_url: found.remote_url,
         default_branch: found.default_branch,
         branch_prefix: PREFIX.into(),
         setup_script: None,
@@ -88,42 +91,33 @@ pub(crate) async fn ensure(tx: &mut Tx, caller: &Caller, workspace: WorkspaceId,
     Ok((repository, true))
 }
 
-/// The known repository that was cloned from `url`.
+/// A known repository, with the URL that its clone has now.
+async fn follow(tx: &mut Tx, caller: &Caller, mut known: Repository, remote_url: Option<String>) -> Result<Repository> {
+    if remote_url.is_none() || known.remote_url == remote_url {
+        return Ok(known);
+    }
+    known.remote_url = remote_url;
+    tx.repository_update(&known).await?;
+    let data = json!({ "repository_id": known.id, "fields": ["remote_url"] });
+    tx.event(NewEvent::new(known.workspace_id, Kind::RepositoryAdded).data(data.clone()));
+    change::audit(tx, caller, known.workspace_id, "repository.updated", ("repository", known.id), data).await?;
+    Ok(known)
+}
+
+/// The known repository that was cloned from `url`, or that a `file` URL names.
 ///
 /// # Errors
 /// `FAILED_PRECONDITION` with the way out when there is none.
 pub(crate) async fn by_url(read: &mut Read, workspace: WorkspaceId, url: &str) -> Result<Repository> {
-    let same = |known: &Repository| known.remote_url.as_deref().is_some_and(|known| plain_url(known) == plain_url(url));
+    let wanted = remote::plain(url);
+    let same = |known: &Repository| {
+        let names = [known.remote_url.as_deref(), known.local_path.as_deref()];
+        names.into_iter().flatten().any(|known| remote::plain(known) == wanted)
+    };
     let found = read.repository_list(workspace).await?.into_iter().find(same);
     found.ok_or_else(|| {
-        Error::precondition(format!("repository_url: no repository of this workspace was cloned from {}", plain_url(url)))
+        Error::precondition(format!("repository_url: no repository of this workspace was cloned from {}", remote::without_secrets(url)))
             .with_field("repository_url")
             .with_hint("clone it, then pass the clone's folder as local_path")
     })
-}
-
-/// A remote's URL without what doesn't tell two apart: a password, `.git`, a slash at the end.
-fn plain_url(url: &str) -> String {
-    let url = url.trim().trim_end_matches('/');
-    let url = url.strip_suffix(".git").unwrap_or(url);
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-            format!("{}://{}/{path}", scheme.to_ascii_lowercase(), host.to_ascii_lowercase())
-        }
-        None => url.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_of_one_remote_are_the_same() {
-        assert_eq!(plain_url("https://me:secret@Example.org/a/b.git/"), "https://example.org/a/b");
-        assert_eq!(plain_url("git@example.org:a/b.git"), "git@example.org:a/b");
-        assert_ne!(plain_url("https://example.org/a/B"), plain_url("https://example.org/a/b"));
-    }
 }

@@ -110,6 +110,7 @@ async fn set(tx: &mut Tx, caller: &Caller, input: SetTaskConfig) -> Result<TaskC
         levels.task.config.model = config::model(&text, runner.as_ref())?;
     }
     check::some(&named)?;
+    Scope::of(&levels).check_model(tx, &named).await?;
     let updated = levels.task.config != before;
     if updated {
         change::task(tx, &mut levels.task, &named).await?;

@@ -7,6 +7,7 @@ use super::named;
 use super::paging;
 use super::wait_for_task_change::{ABOUT_TASKS, ChangedTask, StuckTask, WaitForTaskChangeOutput};
 use crate::{Caller, handle};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use taskyard_domain::alias::Vocabulary;
 use taskyard_domain::event::{Event, Kind};
@@ -17,6 +18,8 @@ use taskyard_store::Read;
 
 /// Events read at a time.
 const PAGE: i64 = 500;
+/// Bytes that the rows of an answer may take.
+const ROOM: usize = 9_000;
 /// A cursor this far behind isn't followed up event by event.
 const FAR: i64 = 50_000;
 
@@ -64,12 +67,25 @@ pub(crate) struct Look {
     settled: bool,
     resync: bool,
     cursor: BTreeMap<WorkspaceId, i64>,
+    /// The cursor that the call came with.
+    given: Option<BTreeMap<WorkspaceId, i64>>,
 }
 
 impl Look {
-    /// The answer that this look gives.
-    pub(crate) fn answer(self, timed_out: bool) -> Result<WaitForTaskChangeOutput> {
-        let hint = (!self.settled).then(|| "not all are settled: call again with this cursor to go on waiting".to_owned());
+    /// The answer that this look gives. What a small answer has no room for isn't lost: the cursor then is the one that
+    /// the call came with.
+    pub(crate) fn answer(mut self, timed_out: bool) -> Result<WaitForTaskChangeOutput> {
+        let truncated = self.fit();
+        let cursor = match (truncated, &self.given) {
+            (false, _) => paging::encode(&self.cursor)?,
+            (true, Some(given)) => paging::encode(given)?,
+            (true, None) => String::new(),
+        };
+        let hint = if truncated {
+            Some("more changed than fits in: call again with this cursor and without the tasks named here".to_owned())
+        } else {
+            (!self.settled).then(|| "not all are settled: call again with this cursor to go on waiting".to_owned())
+        };
         Ok(WaitForTaskChangeOutput {
             changed: self.changed,
             not_found: self.not_found,
@@ -77,10 +93,29 @@ impl Look {
             settled: self.settled,
             timed_out,
             resync: self.resync,
-            cursor: paging::encode(&self.cursor)?,
+            truncated,
+            cursor,
             hint,
         })
     }
+
+    /// Leaves out what a small answer has no room for; says whether it did.
+    fn fit(&mut self) -> bool {
+        let all = self.changed.len() + self.stuck.len() + self.not_found.len();
+        let mut room = ROOM.saturating_sub(paging::size(&self.cursor) * 4 / 3);
+        keep(&mut self.not_found, &mut room);
+        keep(&mut self.changed, &mut room);
+        keep(&mut self.stuck, &mut room);
+        self.changed.len() + self.stuck.len() + self.not_found.len() < all
+    }
+}
+
+/// Keeps those rows that there is `room` for, and takes it.
+fn keep<T: Serialize>(rows: &mut Vec<T>, room: &mut usize) {
+    if paging::size(rows) > *room {
+        rows.truncate(paging::fitting(rows, *room));
+    }
+    *room = room.saturating_sub(paging::size(rows));
 }
 
 impl Watch {
@@ -135,7 +170,8 @@ impl Watch {
             self.begin(read, workspace).await?;
             self.follow(read, workspace).await?;
         }
-        let mut look = Look { settled: true, resync: self.resync, ..Look::default() };
+        let given = self.with_cursor.then(|| self.cursor.clone());
+        let mut look = Look { settled: true, resync: self.resync, given, ..Look::default() };
         self.blockers.clear();
         let mut over = true;
         let mut seen = BTreeSet::new();

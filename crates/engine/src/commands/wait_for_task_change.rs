@@ -75,6 +75,9 @@ pub struct WaitForTaskChangeOutput {
     /// Whether the cursor was too old to say what changed since; `changed` then has all that have left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub resync: bool,
+    /// Whether there is more to tell than this has room for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
     /// Where the next wait goes on.
     pub cursor: String,
     /// How to go on, unless everything is settled.

@@ -190,7 +190,7 @@ fn still_open(error: Git) -> Error {
     let moved = matches!(error, Git::Moved { .. });
     let mut folded = fold::git(error);
     if details.is_some() {
-        folded.details = details;
+        folded.details = details.map(fold::few);
         folded.hint = Some("resolve them in that folder, `git add` them, then call continue_merge again; or abort_merge".into());
     }
     if moved {

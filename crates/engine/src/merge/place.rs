@@ -179,7 +179,7 @@ impl Place {
             let files: Vec<String> = status.changes.iter().map(|change| change.path.to_string()).collect();
             let shown = files.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
             return Err(Error::precondition(format!("{short} has uncommitted work in {path}, which a merge would leave out: {shown}"))
-                .with_details(json!({ "worktree_path": path, "uncommitted_files": files.into_iter().take(200).collect::<Vec<_>>() }))
+                .with_details(crate::fold::few(json!({ "worktree_path": path, "uncommitted_files": files })))
                 .with_hint("commit it there on the task's branch (or remove it), then repeat the call; review_task(reject_rerun) has the agent do it"));
         }
         let Some(head) = status.head.oid() else { return Ok(()) };

@@ -1,6 +1,7 @@
 //! Where a task's work goes: named, inherited or known from its making, never simply what is checked out.
 
 use super::{Bench, Place};
+use crate::fold;
 use serde_json::json;
 use taskyard_domain::config::nearest;
 use taskyard_domain::{Error, Result};
@@ -38,9 +39,9 @@ impl Target {
         let short = &place.task().short_id;
         Err(Error::invalid(
             "target_branch",
-            format!("target_branch is needed: nothing says where the work of {short} goes (local branches: {})", branches.join(", ")),
+            format!("target_branch is needed: nothing says where the work of {short} goes (local branches: {})", listed(&branches)),
         )
-        .with_details(json!({ "branches": branches }))
+        .with_details(fold::few(json!({ "branches": branches })))
         .with_hint("pass target_branch, or set it on the task or its list"))
     }
 
@@ -52,9 +53,9 @@ impl Target {
             Some(tip) => Self::of(place, short, tip),
             None => {
                 let branches = bench.branches().await?;
-                Err(Error::not_found("local branch", format!("{name:?} to merge into (local branches: {})", branches.join(", ")))
+                Err(Error::not_found("local branch", format!("{name:?} to merge into (local branches: {})", listed(&branches)))
                     .with_field("target_branch")
-                    .with_details(json!({ "branches": branches })))
+                    .with_details(fold::few(json!({ "branches": branches }))))
             }
         }
     }
@@ -65,4 +66,11 @@ impl Target {
         }
         Ok(Self { branch: branch.to_owned(), tip })
     }
+}
+
+/// The first branches in a sentence.
+fn listed(branches: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let shown = branches.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if branches.len() > SHOWN { format!("{shown} and {} more", branches.len() - SHOWN) } else { shown }
 }

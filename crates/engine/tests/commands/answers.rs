@@ -86,7 +86,7 @@ async fn the_queue_of_two_thousand_is_named_in_part_and_counted_whole() {
     let state = yard.engine.get_queue_state(&yard.me(), input(json!({}))).await.unwrap();
     assert!(size(&state) <= SMALL, "{} bytes", size(&state));
     assert_eq!((state.waiting_count, state.waiting_task_ids.len()), (2001, 50));
-    assert_eq!(state.waiting[0].reason, "no_profile");
+    assert_eq!(state.waiting[0].reason, "no_repository");
     assert_eq!((state.configured_slots, state.effective_slots), (3, 3));
 }
 

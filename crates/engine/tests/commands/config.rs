@@ -1,6 +1,6 @@
 //! Inherited configuration: what is set, what holds, and where from.
 
-use crate::support::{Yard, input};
+use crate::support::{Yard, input, size};
 use serde_json::json;
 use taskyard_domain::Class;
 use taskyard_domain::agent::DriverKind;
@@ -102,4 +102,85 @@ async fn a_model_of_another_agent_does_not_slip_through() {
     let both = json!({ "list_id": list, "agent_profile_id": "claude", "model": "" });
     let set = yard.engine.set_list_config(&yard.me(), input(both)).await.unwrap();
     assert_eq!(set.config.set["model"], json!(null), "blank inherits");
+}
+
+#[tokio::test]
+async fn a_long_system_prompt_is_shown_once_and_cut() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let name = yard.add(&list, "t").await;
+    for text in [format!("a{}", "é".repeat(30_000)), "\u{1}".repeat(60_000), "\"\n".repeat(30_000)] {
+        let set = json!({ "list_id": list, "system_prompt": text });
+        let of_list = yard.engine.set_list_config(&yard.me(), input(set)).await.unwrap();
+        let of_task = yard.engine.get_task_config(&yard.me(), input(json!({ "task_id": name }))).await.unwrap();
+        for (bytes, config) in [(size(&of_list), &of_list.config), (size(&of_task), &of_task.config)] {
+            assert!(bytes <= 10_000, "{bytes} bytes");
+            assert_eq!((config.system_prompt_bytes, config.system_prompt_truncated), (Some(text.len()), true));
+            let shown = config.effective["system_prompt"].value.as_str().unwrap();
+            assert!(text.starts_with(shown) && shown.len() > 500, "{}", shown.len());
+        }
+        assert!(of_list.config.set["system_prompt"].as_str().unwrap().len() <= 200);
+    }
+    let short = json!({ "task_id": name, "system_prompt": "be brief" });
+    let of_task = yard.engine.set_task_config(&yard.me(), input(short)).await.unwrap().config;
+    assert_eq!((of_task.system_prompt_bytes, of_task.system_prompt_truncated), (Some(8), false));
+    assert_eq!(at(&of_task, "system_prompt"), (&json!("be brief"), Source::Task));
+    assert_eq!(of_task.set["system_prompt"], json!("be brief"));
+}
+
+#[tokio::test]
+async fn what_holds_without_being_set_is_told_with_its_source() {
+    let yard = Yard::new().await;
+    let (list, repo) = yard.list_with_repo("L").await;
+    let name = yard.add(&list, "t").await;
+    let profile = yard.agent("claude", DriverKind::Claude).await;
+    let id = profile.parse().unwrap();
+    yard.write(move |tx| {
+        Box::pin(async move {
+            let mut profile = tx.profile_fetch(id).await?.unwrap();
+            profile.model = Some("sonnet".into());
+            tx.profile_update(&profile).await
+        })
+    })
+    .await;
+    let of_list = async || yard.engine.get_list_config(&yard.me(), input(json!({ "list_id": list }))).await.unwrap().config;
+    let of_task = async || yard.engine.get_task_config(&yard.me(), input(json!({ "task_id": name }))).await.unwrap().config;
+    assert_eq!(at(&of_list().await, "target_branch"), (&json!("main"), Source::Repository));
+    assert_eq!(at(&of_task().await, "target_branch"), (&json!("main"), Source::Repository));
+    assert_eq!(at(&of_task().await, "model"), (&json!("sonnet"), Source::Profile));
+    yard.worktree(&name, &repo).await;
+    assert_eq!(at(&of_task().await, "target_branch"), (&json!("main"), Source::Worktree));
+    yard.engine.set_list_config(&yard.me(), input(json!({ "list_id": list, "target_branch": "release", "model": "opus" }))).await.unwrap();
+    assert_eq!(at(&of_task().await, "target_branch"), (&json!("release"), Source::List));
+    assert_eq!(at(&of_task().await, "model"), (&json!("opus"), Source::List));
+}
+
+#[tokio::test]
+async fn an_inherited_model_of_another_agent_is_refused_before_it_runs() {
+    let yard = Yard::new().await;
+    let (list, _repo) = yard.list_with_repo("L").await;
+    yard.agent("claude", DriverKind::Claude).await;
+    yard.agent("codex", DriverKind::Codex).await;
+    yard.engine.set_list_config(&yard.me(), input(json!({ "list_id": list, "model": "opus" }))).await.unwrap();
+    let name = yard.add(&list, "t").await;
+
+    let add = json!({ "list_id": list, "title": "u", "agent_profile_id": "codex" });
+    assert_eq!(yard.engine.add_task(&yard.me(), input(add)).await.unwrap_err().field.as_deref(), Some("model"));
+    let set = json!({ "task_id": name, "agent_profile_id": "codex" });
+    let refused = yard.engine.set_task_config(&yard.me(), input(set)).await.unwrap_err();
+    assert_eq!((refused.class, refused.field.as_deref()), (Class::InvalidArgument, Some("model")));
+    let both = json!({ "task_id": name, "agent_profile_id": "codex", "model": "gpt-5" });
+    yard.engine.set_task_config(&yard.me(), input(both)).await.unwrap();
+    let cleared = json!({ "task_id": name, "clear": ["model"] });
+    assert_eq!(yard.engine.set_task_config(&yard.me(), input(cleared)).await.unwrap_err().field.as_deref(), Some("model"));
+
+    // The list changes under the task: nothing starts, and the queue says why.
+    yard.engine.update_task_status(&yard.me(), input(json!({ "task_id": name, "status": "queued" }))).await.unwrap();
+    let mut task = yard.task(&name).await;
+    task.config.model = None;
+    yard.write(move |tx| Box::pin(async move { tx.task_update(&task).await })).await;
+    let queue = yard.engine.get_queue_state(&yard.me(), input(json!({}))).await.unwrap();
+    assert_eq!(queue.waiting[0].reason, "wrong_model");
+    let error = yard.engine.run_task_now(&yard.me(), input(json!({ "task_id": name }))).await.unwrap_err();
+    assert_eq!((error.class, error.field.as_deref()), (Class::FailedPrecondition, Some("model")), "{error}");
 }

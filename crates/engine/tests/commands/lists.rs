@@ -1,6 +1,6 @@
 //! Lists and the repositories they bring along.
 
-use crate::support::{Yard, input};
+use crate::support::{Yard, input, size};
 use serde_json::json;
 use taskyard_domain::Class;
 use taskyard_testkit::repo::Repo;
@@ -131,4 +131,42 @@ async fn counts_are_by_status() {
     yard.engine.update_task_status(&yard.me(), input(json!({ "task_id": done, "status": "done" }))).await.unwrap();
     let row = yard.engine.list_task_lists(&yard.me(), input(json!({ "workspace_id": "main" }))).await.unwrap().lists.remove(0);
     assert_eq!((row.total, row.counts["ready"], row.counts["done"], row.counts.len()), (3, 2, 1, 2));
+}
+
+#[tokio::test]
+async fn a_repository_is_found_by_the_url_of_its_clone() {
+    let yard = Yard::new().await;
+    let repo = Repo::new().await.unwrap();
+    repo.git(&["remote", "add", "origin", "https://me:hunter2@Example.org/a/b.git"]).await.unwrap();
+    let path = repo.path();
+    let first = yard.engine.create_list(&yard.me(), input(json!({ "name": "A", "local_path": path }))).await.unwrap();
+    let stored = yard.engine.repository_list(&yard.me(), input(json!({}))).await.unwrap().repositories.remove(0);
+    assert_eq!(stored.remote_url.as_deref(), Some("https://Example.org/a/b.git"));
+    let file = format!("file://{}/", path.canonicalize().unwrap().display());
+    for url in ["https://example.org/a/b", "git@example.org:a/b.git", "ssh://git@example.org/a/b/", &file] {
+        let made = yard.engine.create_list(&yard.me(), input(json!({ "name": url, "repository_url": url }))).await.unwrap();
+        assert_eq!((made.repository_id, made.repository_added), (first.repository_id.clone(), false), "{url}");
+    }
+    let unknown = json!({ "name": "X", "repository_url": "https://me:hunter2@example.org/a/c" });
+    let error = yard.engine.create_list(&yard.me(), input(unknown)).await.unwrap_err();
+    assert_eq!((error.class, error.field.as_deref()), (Class::FailedPrecondition, Some("repository_url")));
+    assert!(error.hint.as_deref().unwrap().contains("local_path") && !error.message.contains("hunter2"), "{error}");
+
+    // A clone whose remote moved is known by its new URL once it is named again.
+    repo.git(&["remote", "set-url", "origin", "git@elsewhere.org:a/b"]).await.unwrap();
+    yard.engine.create_list(&yard.me(), input(json!({ "name": "B", "local_path": path }))).await.unwrap();
+    let moved = json!({ "name": "C", "repository_url": "https://elsewhere.org/a/b" });
+    assert_eq!(yard.engine.create_list(&yard.me(), input(moved)).await.unwrap().repository_id, first.repository_id);
+}
+
+#[tokio::test]
+async fn hundreds_of_lists_fit_into_a_small_answer() {
+    let yard = Yard::new().await;
+    for n in 0..300 {
+        yard.list(&format!("{n} {}", "name ".repeat(60))).await;
+    }
+    let lists = yard.engine.list_task_lists(&yard.me(), input(json!({}))).await.unwrap();
+    assert!(size(&lists) <= 10_000, "{} bytes", size(&lists));
+    assert!(!lists.lists.is_empty() && !lists.further.is_empty());
+    assert_eq!(lists.lists.len() + lists.further.len() + lists.not_shown, 300);
 }

@@ -1,9 +1,10 @@
 //! Waiting for changes: woken by the event, nothing lost between two calls.
 
-use crate::support::{Yard, input};
+use crate::support::{Yard, input, size};
 use serde_json::json;
 use std::time::Duration;
 use taskyard_domain::agent::DriverKind;
+use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::task::Status;
 use taskyard_domain::{Class, Result};
 use taskyard_engine::Caller;
@@ -256,5 +257,70 @@ async fn five_hundred_waits_do_not_keep_others_out() {
     for wait in waits {
         let answer = tokio::time::timeout(Duration::from_secs(30), wait).await.expect("woken").unwrap().unwrap();
         assert_eq!((answer.changed.len(), answer.timed_out), (1, false));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn growing_transcripts_cost_waits_nothing() {
+    let (yard, _repo) = queued(3).await;
+    let (workspace, rounds) = (yard.workspace, 50);
+    let begun = yard.engine.store().read_count();
+    let waits: Vec<_> = (0..200)
+        .map(|n| begin(&yard, json!({ "task_ids": [format!("TY-{}", n % 2 + 1)], "timeout_seconds": 120 }), CancellationToken::new()))
+        .collect();
+    for _ in 0..rounds {
+        yard.write(move |tx| {
+            Box::pin(async move {
+                tx.event(NewEvent::new(workspace, Kind::TranscriptAdvanced));
+                Ok(())
+            })
+        })
+        .await;
+        // Those who were woken before this read are served before it.
+        yard.engine.get_task(&yard.me(), input(json!({ "task_id": "TY-3" }))).await.unwrap();
+    }
+    yard.force("TY-1", Status::Done).await;
+    yard.force("TY-2", Status::Failed).await;
+    for wait in waits {
+        assert_eq!(wait.await.unwrap().unwrap().changed.len(), 1);
+    }
+    // Each wait reads the settings, looks, begins to listen, and reads and looks again for either of the two changes.
+    let reads = yard.engine.store().read_count() - begun;
+    assert!(reads <= 200 * 7 + rounds, "{reads} reads");
+}
+
+#[tokio::test]
+async fn a_hundred_changes_come_in_small_answers_and_none_is_lost() {
+    let yard = Yard::new().await;
+    let (list, _repo) = yard.list_with_repo("L").await;
+    let mut ids = Vec::new();
+    for n in 1..=90 {
+        let name = yard.add(&list, "t").await;
+        yard.force(&name, if n % 3 == 0 { Status::Queued } else { Status::WaitingForReview }).await;
+        ids.push(yard.task(&name).await.id.to_string());
+    }
+    ids.extend((0..10).map(|n| uuid::Uuid::from_u128(n).to_string()));
+    let fresh = told(&yard, ids.clone(), None).await;
+    assert_eq!(fresh.len(), 60);
+    let start = wait(&yard, json!({ "task_ids": [&ids[2]], "timeout_seconds": 0 })).await.cursor;
+    for n in 1..=90 {
+        yard.force(&format!("TY-{n}"), Status::Failed).await;
+    }
+    assert_eq!(told(&yard, ids[..90].to_vec(), Some(start)).await.len(), 90);
+}
+
+/// What all answers together tell of, each of them small, going on as each says.
+async fn told(yard: &Yard, mut ids: Vec<String>, mut cursor: Option<String>) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        let answer = wait(yard, json!({ "task_ids": ids, "timeout_seconds": 0, "cursor": cursor })).await;
+        assert!(size(&answer) <= 10_000, "{} bytes", size(&answer));
+        ids.retain(|id| !answer.not_found.contains(id) && !answer.changed.iter().any(|c| c.task_id == *id));
+        told.extend(answer.changed.into_iter().map(|changed| changed.task_id));
+        if !answer.truncated {
+            return told;
+        }
+        assert!(answer.hint.unwrap().contains("without the tasks named here"));
+        cursor = Some(answer.cursor);
     }
 }
