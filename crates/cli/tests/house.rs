@@ -91,7 +91,9 @@ fn every_file_says_what_it_is_for() {
 #[test]
 fn processes_start_in_one_place() {
     for (name, _, text) in sources() {
-        if name.starts_with("crates/process/") || name == "crates/cli/tests/house.rs" {
+        // The scripted agent leaves processes behind on purpose, as real agents do.
+        let exempt = ["crates/cli/tests/house.rs", "testkit/src/scripted/nasty.rs"];
+        if name.starts_with("crates/process/") || exempt.contains(&name.as_str()) {
             continue;
         }
         let spawns = ["process::Command::new", "std::process::Command", "tokio::process::Command", "posix_spawn", "libc::fork"];
@@ -124,7 +126,9 @@ fn sql_is_spoken_in_one_place() {
 #[test]
 fn clocks_and_ids_are_injected() {
     for (name, test, text) in sources() {
-        let exempt = test || name == "crates/engine/src/system.rs" || name.starts_with("testkit/");
+        // The id of a conversation of Claude's own is for Claude, not for our records.
+        let exempt = ["crates/engine/src/system.rs", "crates/agents/src/claude/session.rs"].contains(&name.as_str());
+        let exempt = exempt || test || name.starts_with("testkit/");
         let words = ["Timestamp::now()", "Uuid::now_v7()", "Uuid::new_v4()"];
         let hit = words.iter().find(|word| product(&text).contains(*word));
         assert!(exempt || hit.is_none(), "{name} takes time or ids by itself: {hit:?}");
