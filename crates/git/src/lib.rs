@@ -12,6 +12,7 @@ pub mod error;
 pub mod facts;
 pub mod file_path;
 mod fs;
+pub mod furnished;
 mod graph;
 pub mod history;
 mod hook_dir;

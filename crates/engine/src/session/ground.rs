@@ -20,7 +20,7 @@ use taskyard_domain::worktree::{CopiedFile, State, Worktree};
 use taskyard_domain::{Error, Result};
 use taskyard_git::script::Script;
 use taskyard_git::worktree::{Plan, Wanted};
-use taskyard_git::{Oid, Repo};
+use taskyard_git::{Oid, Repo, furnished};
 
 /// How much of a script's output the log keeps, bytes.
 const SCRIPT_LOG_LIMIT: u64 = 1 << 20;
@@ -75,10 +75,13 @@ impl Engine {
         let tree = self.materialise(&project, &mut worktree).await?;
         if worktree.is_ready {
             taskyard_git::commit::clear_stale_lock(&tree).await.map_err(fold::git)?;
-        } else {
+        }
+        // A folder that was put back has none of the copied files, and nothing of what the setup script makes.
+        if !worktree.is_ready || !furnished::is_furnished(&tree) {
             self.furnish(&repository, &project, &tree, &mut worktree, (run, session), settings, recorder).await?;
         }
         taskyard_git::isolation::verify(&project, tree.root(), Some(&worktree.branch)).await.map_err(fold::git)?;
+        furnished::mark_furnished(&tree).map_err(fold::git)?;
         let head = tree.head().await.map_err(fold::git)?.oid().cloned();
         let start_commit = run.start_commit.as_deref().and_then(Oid::parse).or(head);
         let start_commit = start_commit.ok_or_else(|| Error::precondition("the worktree has no commit to start from"))?;
