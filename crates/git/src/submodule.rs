@@ -11,6 +11,7 @@ use crate::index::{Gitlink, gitlinks, submodule_names};
 use crate::oid::Oid;
 use crate::repo::Repo;
 use serde::Serialize;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 /// A commit that keeps the submodule's starting point from looking like work of its own.
@@ -65,14 +66,17 @@ async fn fill(project: &Repo, worktree: &Repo, link: &Gitlink, name: Option<&str
     let Some(name) = name.filter(|name| inside(Path::new(name))) else {
         return Ok(Some(".gitmodules doesn't declare it".into()));
     };
+    let home = worktree.git_dir().join("modules").join(name);
+    if put_back(worktree, &home, &place, &link.oid).await? {
+        return Ok(None);
+    }
     let Some(source) = source(project, &link.path, name).await? else {
         return Ok(Some("the project's own checkout doesn't have it".into()));
     };
     if source.resolve(link.oid.as_str()).await?.is_none() {
         return Ok(Some(format!("the project's own checkout doesn't have its commit {}", link.oid.short())));
     }
-    let home = worktree.git_dir().join("modules").join(name);
-    // A leftover of an attempt that was cut short: without a `.git` file in the tree nothing can have used it.
+    // A leftover of an attempt that was cut short.
     remove_tree(&home).await?;
     let made = clone(&source, worktree, &home, &place, &link.oid).await;
     if made.is_err() {
@@ -81,6 +85,29 @@ async fn fill(project: &Repo, worktree: &Repo, link: &Gitlink, name: Option<&str
         std::fs::create_dir_all(&place).map_err(Error::io("make the folder", &place))?;
     }
     made.map(|()| None)
+}
+
+/// Puts a submodule back whose folder was lost with the worktree's: one that stands where it should, or that holds
+/// commits of its own. Says whether there was one.
+async fn put_back(worktree: &Repo, home: &Path, place: &Path, oid: &Oid) -> Result<bool> {
+    if !home.join("HEAD").is_file() || !home.join("index").is_file() {
+        return Ok(false);
+    }
+    let at_home = |stage| worktree.git().call(stage, home).arg("--git-dir").arg(home);
+    let head = at_home("read a submodule's commit").args(["rev-parse", "-q", "--verify", "HEAD^{commit}"]).accept(&[0, 1]).await?;
+    let stands = String::from_utf8_lossy(&head.stdout).trim() == oid.as_str();
+    if !stands {
+        let own = at_home("count commits nobody else has").args(["rev-list", "--count", "--branches", "HEAD", "--not", "--remotes"]);
+        if !head.ok() || own.text().await? == "0" {
+            return Ok(false);
+        }
+    }
+    std::fs::create_dir_all(place).map_err(Error::io("make the folder", place))?;
+    let link = place.join(".git");
+    let target = [b"gitdir: ", home.as_os_str().as_bytes(), b"\n"].concat();
+    std::fs::write(&link, target).map_err(Error::io("write", &link))?;
+    worktree.git().call("put a submodule back", place).args(["checkout-index", "-a", "-f", "-q"]).run().await?;
+    Ok(true)
 }
 
 /// The submodule as the user's checkout has it.

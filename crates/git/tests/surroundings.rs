@@ -93,6 +93,28 @@ async fn a_commit_inside_a_submodule_is_not_lost() {
 }
 
 #[tokio::test]
+async fn a_submodule_of_a_folder_that_was_lost_comes_back_with_its_commits() {
+    let lab = Lab::new();
+    let (repo, w) = with_submodule(&lab).await;
+    let tree = lab.open(&w).await;
+    fill_submodules(&repo, &tree).await.unwrap();
+    write(&w, "sub/new", "x");
+    let inner = lab.commit(&w.join("sub"), "inside").await;
+    std::fs::remove_dir_all(&w).unwrap();
+    let plan = Plan { path: w.clone(), branch: "w".into() };
+    worktree::attach(&repo, &plan, None).await.unwrap();
+    let report = fill_submodules(&repo, &lab.open(&w).await).await.unwrap();
+    assert_eq!(report, SubmoduleReport { filled: vec!["sub".into()], empty: vec![] });
+    assert_eq!(lab.oid(&w.join("sub"), "HEAD").await.as_str(), inner.as_str());
+    assert_eq!(read(&w, "sub/new"), "x");
+    // One that was emptied on purpose, with nothing of its own, is filled with what the commit says.
+    lab.git_in(&w.join("sub"), &["checkout", "-q", "--detach", "HEAD~1"]).await;
+    lab.git_in(&w, &["submodule", "--quiet", "deinit", "-f", "sub"]).await;
+    fill_submodules(&repo, &lab.open(&w).await).await.unwrap();
+    assert_eq!(lab.git_in(&w, &["status", "--porcelain"]).await, "");
+}
+
+#[tokio::test]
 async fn facts_name_submodules_and_programs_that_are_missing() {
     let lab = Lab::new();
     let (repo, _) = with_submodule(&lab).await;

@@ -119,7 +119,26 @@ async fn a8_submodules_are_filled_and_cleaned_up() {
     let cleaned = yard.server.call("cleanup_task_worktree", json!({ "task_id": task })).await;
     assert_eq!((&cleaned["removed"], folder.exists(), project.trees().await.len()), (&json!(true), false, 1));
     assert_eq!((project.git_in(&project.path.join("sub"), &["for-each-ref"]).await, project.read("sub/a.txt")), before);
+    // The agent points the submodule elsewhere. Nobody fetches from there, not even for a folder that is put back.
+    let elsewhere = repository(&yard, "elsewhere").await;
+    put(&elsewhere.join("secret.txt"), "secret\n");
+    let secret = crate::project::commit_all(&yard, &elsewhere, "Secret").await;
+    let url = format!("git config -f .gitmodules submodule.sub.url '{}'", elsewhere.display());
+    let point = format!("git update-index --cacheinfo 160000,{secret},sub");
+    project
+        .go_on(
+            &task,
+            json!([{ "shell": url }, { "shell": "git add .gitmodules" }, { "shell": point }, { "shell": "git commit -qm elsewhere; git submodule deinit -q -f sub" }]),
+        )
+        .await;
+    std::fs::remove_dir_all(yard.worktree(&task).await).unwrap();
+    project.go_on(&task, json!([{ "shell": "ls sub > listing.txt" }, { "shell": "git add listing.txt; git commit -qm listing" }])).await;
+    assert!(yard.log(&task).await.contains("submodules are not initialised"), "{}", yard.log(&task).await);
+    assert_eq!(std::fs::read_to_string(yard.worktree(&task).await.join("listing.txt")).unwrap(), "");
     assert_eq!(project.approve(&task).await["merged"], true);
+    for repo in [&project.path, &project.path.join("sub")] {
+        yard.repo.git_in(repo, &["cat-file", "-e", &secret]).await.expect_err("somebody fetched it");
+    }
 }
 
 #[tokio::test]
@@ -273,4 +292,35 @@ async fn b6_a_link_to_shared_packages_is_neither_committed_nor_followed() {
     assert_eq!(project.git(&["ls-files"]).await, ".gitignore\na.txt\nb.txt");
     assert_eq!(std::fs::read_to_string(shared.join("deep/file")).unwrap(), "keep");
     eventually("the folder to be gone", async || (!yard.worktree(&task).await.exists()).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_worktree_that_is_put_back_is_furnished_again() {
+    let yard = Yard::new().await;
+    let project = Project::new(&yard, "furnished").await;
+    project.write(".gitignore", ".env\npackages\n");
+    project.commit("Ignore").await;
+    project.write(".env", "SECRET=1\n");
+    project.set(json!({ "copy_files": [".env"], "setup_script": "cp .env packages; echo set up" })).await;
+    let task = project.work("One", committed("b.txt", "b\n")).await;
+    let look = |name: &str| json!([{ "shell": format!("cat .env packages > {name}") }, { "commit": "seen" }]);
+    // In the same folder nothing is done twice.
+    project.go_on(&task, look("first.txt")).await;
+    assert!(!yard.log(&task).await.contains("set up"));
+    let folder = yard.worktree(&task).await;
+    yard.server.call("cleanup_task_worktree", json!({ "task_id": task })).await;
+    assert!(!folder.exists());
+    project.go_on(&task, look("cleaned.txt")).await;
+    std::fs::remove_dir_all(yard.worktree(&task).await).unwrap();
+    project.go_on(&task, look("lost.txt")).await;
+    project.approve(&task).await;
+    project.tidied(&task).await;
+    yard.server.call("revert_merge", json!({ "task_id": task })).await;
+    project.go_on(&task, look("reverted.txt")).await;
+    assert!(yard.log(&task).await.contains("set up"));
+    project.approve(&task).await;
+    for name in ["first.txt", "cleaned.txt", "lost.txt", "reverted.txt"] {
+        assert_eq!(project.read(name).as_deref(), Some("SECRET=1\nSECRET=1\n"), "{name}");
+    }
+    assert_eq!(project.git(&["status", "--porcelain"]).await, "");
 }
