@@ -5,6 +5,7 @@ use crate::discover;
 use crate::fail::{Result, machine};
 use serde_json::{Value, json};
 use taskyard_domain::Error;
+use taskyard_domain::id::ListId;
 
 /// A connection to a server. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -64,24 +65,27 @@ impl Client {
 
     /// The UUID of the list that `handle` (UUID or name) names; without one the only list.
     pub async fn list_id(&self, handle: Option<&str>) -> Result<String> {
-        let answer = self.call("list_task_lists", json!({})).await?;
-        let lists = answer["lists"].as_array().cloned().unwrap_or_default();
-        let names: Vec<&str> = lists.iter().filter_map(|l| l["name"].as_str()).collect();
-        let matching: Vec<&Value> = match handle {
-            Some(handle) => lists.iter().filter(|l| l["id"] == handle || l["name"] == handle).collect(),
-            None => lists.iter().collect(),
-        };
-        match (matching.as_slice(), handle) {
-            ([one], _) => Ok(one["id"].as_str().unwrap_or_default().to_owned()),
-            ([], None) => {
-                Err(Error::precondition("there is no list yet").with_hint("make one with `taskyard list add NAME --path REPOSITORY`"))
-            }
-            ([], Some(handle)) => {
-                Err(Error::not_found("list", handle).with_field("list").with_hint(format!("lists: {}", names.join(", "))))
-            }
-            (_, None) => Err(Error::invalid("list", format!("list: there are several, name one with --list ({})", names.join(", ")))),
-            (_, Some(handle)) => Err(Error::invalid("list", format!("list: several are called {handle}; use a UUID"))),
+        if let Some(id) = handle.filter(|handle| handle.parse::<ListId>().is_ok()) {
+            return Ok(id.to_owned());
         }
+        only_list(&self.call("list_task_lists", json!({})).await?, handle)
+    }
+}
+
+/// The list of the answer that is called `handle`; without one the only list.
+fn only_list(answer: &Value, handle: Option<&str>) -> Result<String> {
+    // Where there are many, only the names of most fit into the answer.
+    let lists: Vec<&Value> = ["lists", "further"].iter().filter_map(|key| answer[key].as_array()).flatten().collect();
+    let names: Vec<&str> = lists.iter().filter_map(|l| l["name"].as_str()).collect();
+    let matching: Vec<&Value> = lists.iter().copied().filter(|l| handle.is_none_or(|handle| l["name"] == handle)).collect();
+    match (matching.as_slice(), handle) {
+        ([one], _) => Ok(one["id"].as_str().unwrap_or_default().to_owned()),
+        ([], None) => {
+            Err(Error::precondition("there is no list yet").with_hint("make one with `taskyard list add NAME --path REPOSITORY`"))
+        }
+        ([], Some(handle)) => Err(Error::not_found("list", handle).with_field("list").with_hint(format!("lists: {}", names.join(", ")))),
+        (_, None) => Err(Error::invalid("list", format!("list: there are several, name one with --list ({})", names.join(", ")))),
+        (_, Some(handle)) => Err(Error::invalid("list", format!("list: several are called {handle}; use a UUID"))),
     }
 }
 
@@ -90,5 +94,19 @@ fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(map.into_iter().filter(|(_, v)| !v.is_null()).collect()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_found_among_those_of_which_only_the_name_fits() {
+        let answer = json!({ "lists": [{ "id": "1", "name": "A" }], "further": [{ "id": "2", "name": "B" }], "total": 2 });
+        assert_eq!(only_list(&answer, Some("B")).unwrap(), "2");
+        assert_eq!(only_list(&answer, Some("C")).unwrap_err().field.as_deref(), Some("list"));
+        assert!(only_list(&answer, None).unwrap_err().message.contains("A, B"), "there isn't only one");
+        assert_eq!(only_list(&json!({ "lists": [{ "id": "1", "name": "A" }] }), None).unwrap(), "1");
     }
 }

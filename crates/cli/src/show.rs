@@ -79,7 +79,11 @@ impl Show {
             let counts: Vec<String> = counts.as_object().into_iter().flatten().map(|(status, n)| format!("{n} {status}")).collect();
             table.row([plain(&list["id"]), plain(&list["name"]), counts.join(", ")]);
         }
-        self.put(&table.to_string())
+        for list in answer["further"].as_array().into_iter().flatten() {
+            table.row([plain(&list["id"]), plain(&list["name"]), "…".into()]);
+        }
+        let more = answer["not_shown"].as_u64().map(|more| format!("and {more} more lists\n")).unwrap_or_default();
+        self.put(&format!("{table}{more}"))
     }
 
     /// Known agents, the installed and configured ones first.
@@ -106,13 +110,29 @@ impl Show {
             return self.json(answer);
         }
         let mut text = format!("{} {}\n", plain(&answer["short_id"]), plain(&answer["title"]));
-        for key in ["id", "status", "last_outcome", "failure", "priority", "list_id", "due_at", "created_at", "updated_at"] {
+        for key in [
+            "id",
+            "status",
+            "last_outcome",
+            "failure",
+            "priority",
+            "list",
+            "list_id",
+            "parent_id",
+            "due_at",
+            "not_before",
+            "created_at",
+            "updated_at",
+        ] {
             if !answer[key].is_null() {
                 text += &format!("  {key:<13} {}\n", plain(&answer[key]));
             }
         }
-        for key in ["worktree", "latest_run", "open_questions", "blocked_by", "children", "merge"] {
-            if !answer[key].is_null() && answer[key] != Value::Array(Vec::new()) {
+        if answer["merge_open"] == true {
+            text += "  a merge is open: `taskyard task merge --continue` or `--abort`\n";
+        }
+        for key in ["worktree", "latest_run", "open_questions", "blocked_by", "blocked_reasons", "blocks", "children"] {
+            if !answer[key].is_null() && answer[key] != Value::Array(Vec::new()) && answer[key]["count"] != 0 {
                 text += &format!("  {key}\n");
                 lines(&answer[key], "    ", &mut text);
             }
@@ -199,6 +219,9 @@ impl Show {
     }
 }
 
+/// Fields of an object that fit on one line.
+const WIDE: usize = 4;
+
 /// A value as one word: a dash for nothing, text without quotes.
 fn plain(value: &Value) -> String {
     match value {
@@ -206,6 +229,10 @@ fn plain(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(all) if all.is_empty() => "-".into(),
         Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
+        // A value with where it comes from.
+        Value::Object(map) if map.len() == 2 && map.contains_key("source") && map.contains_key("value") => {
+            format!("{} ({})", plain(&map["value"]), plain(&map["source"]))
+        }
         Value::Object(map) => {
             map.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| format!("{k}={}", plain(v))).collect::<Vec<_>>().join(" ")
         }
@@ -218,7 +245,7 @@ fn lines(value: &Value, indent: &str, text: &mut String) {
         Value::Object(map) => {
             for (key, value) in map {
                 match value {
-                    Value::Object(inner) if !inner.is_empty() && inner.values().any(|v| v.is_object() || v.is_array()) => {
+                    Value::Object(inner) if inner.len() > WIDE || inner.values().any(|v| v.is_object() || v.is_array()) => {
                         *text += &format!("{indent}{key}\n");
                         lines(value, &format!("{indent}  "), text);
                     }
@@ -228,5 +255,26 @@ fn lines(value: &Value, indent: &str, text: &mut String) {
         }
         Value::Array(all) => all.iter().for_each(|v| *text += &format!("{indent}{}\n", plain(v))),
         other => *text += &format!("{indent}{}\n", plain(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_say_every_value_and_where_it_comes_from() {
+        let mut text = String::new();
+        let effective = json!({ "model": { "value": "opus", "source": "list" }, "max_turns": { "value": null, "source": "built_in" } });
+        lines(&json!({ "effective": effective, "few": { "a": 1 }, "many": { "a": 1, "b": 2, "c": 3, "d": 4, "e": 5 } }), "", &mut text);
+        for line in [
+            "  model                opus (list)",
+            "  max_turns            - (built_in)",
+            "few                  a=1",
+            "  e                    5",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line:?} in {text}");
+        }
     }
 }

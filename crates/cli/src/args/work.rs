@@ -112,7 +112,7 @@ pub enum RepositoryCommand {
 
 #[derive(Debug, Args)]
 pub struct RepositorySet {
-    /// UUID
+    /// UUID, name or folder
     pub repository: String,
     /// The branch that merges go to when nothing nearer says otherwise
     #[arg(long)]

@@ -5,7 +5,8 @@ use crate::client::Client;
 use crate::fail::Result;
 use crate::run::text;
 use crate::show::Show;
-use serde_json::json;
+use serde_json::{Value, json};
+use taskyard_domain::Error;
 
 /// `taskyard worktree …`
 pub async fn worktree(client: &Client, show: &Show, command: WorktreeCommand) -> Result<()> {
@@ -47,11 +48,39 @@ pub async fn repository(client: &Client, show: &Show, command: RepositoryCommand
         }
         RepositoryCommand::Set(set) => {
             let copy = (!set.copy.is_empty()).then_some(set.copy);
+            let id = repository_id(&client.call("repository_list", json!({})).await?, &set.repository)?;
             let arguments = json!({
-                "repository_id": set.repository, "default_branch": set.default_branch, "branch_prefix": set.branch_prefix,
+                "repository_id": id, "default_branch": set.default_branch, "branch_prefix": set.branch_prefix,
                 "setup_script": set.setup, "cleanup_script": set.cleanup, "copy_files": copy, "hook_policy": set.hooks, "sign_policy": set.sign,
             });
             show.fields(&client.call("repository_update", arguments).await?)
         }
+    }
+}
+
+/// The UUID of the repository that `handle` (UUID, name or folder) names.
+fn repository_id(answer: &Value, handle: &str) -> Result<String> {
+    let all = answer["repositories"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is = |one: &&Value| ["id", "name", "local_path"].iter().any(|key| one[key] == handle);
+    match all.iter().filter(is).collect::<Vec<_>>().as_slice() {
+        [one] => Ok(text(one, "id").to_owned()),
+        [] => Err(Error::not_found("repository", handle).with_field("repository").with_hint("`taskyard repository list` shows them")),
+        _ => Err(Error::invalid("repository", format!("repository: several are called {handle}; use a UUID or the folder"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_named_as_the_table_shows_it() {
+        let one = |id: &str, name: &str, path: &str| json!({ "id": id, "name": name, "local_path": path });
+        let answer = json!({ "repositories": [one("1", "app", "/a/app"), one("2", "app", "/b/app"), one("3", "lib", "/lib")] });
+        for (handle, id) in [("lib", "3"), ("/b/app", "2"), ("1", "1")] {
+            assert_eq!(repository_id(&answer, handle).unwrap(), id);
+        }
+        assert!(repository_id(&answer, "app").unwrap_err().message.contains("several"));
+        assert!(repository_id(&answer, "x").is_err());
     }
 }

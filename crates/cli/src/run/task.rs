@@ -56,7 +56,7 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<(
         }
         TaskCommand::Delete(one) => {
             let answer = client.call("delete_task", json!({ "task_id": one.task })).await?;
-            show.done(&answer, &format!("{} is deleted", one.task))
+            show.done(&answer, &format!("{} is deleted{}", one.task, put_aside(&answer)))
         }
         TaskCommand::Runs(one) => {
             let answer = client.call("list_runs", json!({ "task_id": one.task })).await?;
@@ -178,14 +178,39 @@ async fn review(client: &Client, show: &Show, review: Review) -> Result<()> {
         "strategy": review.strategy, "expected_head": review.expected_head,
     });
     let answer = client.call("review_task", arguments).await?;
-    let merged = answer["merge"]["commit"].as_str().map(|commit| format!(", merged into {} as {commit}", text(&answer["merge"], "target")));
-    show.done(&answer, &format!("{} is {}{}", review.task, text(&answer, "status"), merged.unwrap_or_default()))
+    show.done(&answer, &reviewed(&review.task, &answer))
+}
+
+/// What a review came to.
+fn reviewed(task: &str, answer: &Value) -> String {
+    let merged = match answer["merge"]["commit"].as_str() {
+        Some(commit) => format!(", merged into {} as {commit}", text(&answer["merge"], "target")),
+        None if answer["nothing_to_merge"] == true => "; there was nothing to merge".into(),
+        None => String::new(),
+    };
+    let note = answer["note"].as_str().map(|note| format!("\nnote: {note}")).unwrap_or_default();
+    format!("{task} is {}{merged}{note}", text(answer, "status"))
+}
+
+/// Where what belonged to a deleted task is now.
+fn put_aside(answer: &Value) -> String {
+    let all = |key: &str| answer[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    let mut told = String::new();
+    for (key, words) in [("reparented", "moved up"), ("snapshots", "what was unsaved is snapshot")] {
+        let names = all(key);
+        if !names.is_empty() {
+            told += &format!("; {words}: {names}");
+        }
+    }
+    told
 }
 
 async fn merge(client: &Client, show: &Show, merge: Merge) -> Result<()> {
     let task = json!({ "task_id": merge.task });
     if merge.abort {
-        return show.done(&client.call("abort_merge", task).await?, &format!("the open merge of {} is given up", merge.task));
+        let answer = client.call("abort_merge", task).await?;
+        let sentence = if answer["was_open"] == true { "the open merge is given up" } else { "no merge was open" };
+        return show.done(&answer, &format!("{}: {sentence}", merge.task));
     }
     let answer = if merge.r#continue {
         client.call("continue_merge", task).await?
@@ -238,5 +263,25 @@ fn collect(value: &Value, ids: &mut Vec<String>) {
         Value::Array(all) => all.iter().for_each(|v| collect(v, ids)),
         Value::Object(map) => map.iter().filter(|(key, _)| key.as_str() != "run_id").for_each(|(_, v)| collect(v, ids)),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_review_tells_the_note_and_that_nothing_was_merged() {
+        let answer = json!({ "status": "done", "merge": null, "nothing_to_merge": true, "note": "the work was put aside" });
+        assert_eq!(reviewed("TY-1", &answer), "TY-1 is done; there was nothing to merge\nnote: the work was put aside");
+        let merged = json!({ "status": "done", "merge": { "commit": "abc", "target": "main" }, "nothing_to_merge": false });
+        assert_eq!(reviewed("TY-1", &merged), "TY-1 is done, merged into main as abc");
+    }
+
+    #[test]
+    fn a_deletion_tells_where_things_went() {
+        let answer = json!({ "deleted": true, "reparented": ["TY-2"], "snapshots": ["s1", "s2"] });
+        assert_eq!(put_aside(&answer), "; moved up: TY-2; what was unsaved is snapshot: s1, s2");
+        assert_eq!(put_aside(&json!({ "reparented": [], "snapshots": [] })), "");
     }
 }

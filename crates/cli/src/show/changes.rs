@@ -32,16 +32,7 @@ impl Show {
         if self.json {
             return self.json(answer);
         }
-        let mut text = format!(
-            "{}: {} changed files, {} behind\n",
-            plain(&answer["result"]),
-            plain(&answer["changed_file_count"]),
-            plain(&answer["behind"])
-        );
-        for file in answer["conflict_files"].as_array().into_iter().flatten() {
-            text += &format!("  conflict in {}\n", plain(file));
-        }
-        self.put(&text)
+        self.put(&preview_text(answer))
     }
 
     /// What merging a set one after another would do.
@@ -63,9 +54,57 @@ impl Show {
                 plain(&left["files"])
             );
         }
+        if let Some(hint) = answer["hint"].as_str() {
+            text += &format!("there is more: {hint}\n");
+        }
         for task in answer["tasks"].as_array().into_iter().flatten().filter(|t| !t["error"].is_null()) {
             text += &format!("no preview: {}: {}\n", name(&task["task_id"]), plain(&task["error"]["message"]));
         }
         self.put(&text)
+    }
+}
+
+fn preview_text(answer: &Value) -> String {
+    let count = |key: &str| answer[key].as_u64().unwrap_or_default();
+    let mut text = if answer["nothing_to_merge"] == true {
+        format!("nothing to merge: {} has it all\n", plain(&answer["target"]))
+    } else {
+        format!(
+            "{}: {} changed files, {} behind {}\n",
+            plain(&answer["result"]),
+            count("changed_file_count"),
+            count("behind"),
+            plain(&answer["target"])
+        )
+    };
+    let shown = answer["conflict_files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for file in shown {
+        text += &format!("  conflict in {}\n", plain(file));
+    }
+    let more = count("conflict_file_count").saturating_sub(shown.len() as u64);
+    if more > 0 {
+        text += &format!("  and in {more} more files\n");
+    }
+    if count("uncommitted_file_count") > 0 {
+        text += &format!("  {} uncommitted files are in the way of a merge\n", count("uncommitted_file_count"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_preview_says_what_it_leaves_out() {
+        let conflict = json!({
+            "result": "conflict", "changed_file_count": 3, "behind": 1, "target": "main", "conflict_files": ["a"], "conflict_file_count": 4,
+            "uncommitted_file_count": 2,
+        });
+        let told = "conflict: 3 changed files, 1 behind main\n  conflict in a\n  and in 3 more files\n  2 uncommitted files are in the way of a merge\n";
+        assert_eq!(preview_text(&conflict), told);
+        let nothing = json!({ "result": "clean", "nothing_to_merge": true, "target": "main", "conflict_files": [] });
+        assert_eq!(preview_text(&nothing), "nothing to merge: main has it all\n");
     }
 }

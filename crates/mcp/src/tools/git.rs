@@ -71,9 +71,9 @@ pub(super) static TOOLS: &[Tool] = &[
     ),
     Tool::read(
         "preview_merge_set",
-        "Whether several tasks merge together, in this order; verify runs the repository's checks on the result.",
-        &[TASK_IDS, TARGET, P::flag("verify", false, "Run the verify command")],
-        &[("tasks", K::Objects), ("order_ok", K::Strings), ("left_out", K::Objects), ("overlap", K::Objects)],
+        "Whether several tasks merge together, in this order.",
+        &[TASK_IDS, TARGET, P::flag("verify", false, "Not available yet: true is refused")],
+        &[("tasks", K::Objects), ("order_ok", K::Strings), ("left_out", K::Objects), ("overlap", K::Objects), ("truncated", K::Boolean)],
     ),
     Tool::write(
         "revert_merge",

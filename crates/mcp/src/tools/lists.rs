@@ -9,7 +9,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "list_task_lists",
         "Lists with task counts. Start here to find a list_id.",
         &[WORKSPACE_ID],
-        &[("lists", K::Objects), ("further", K::Objects), ("total", K::Integer)],
+        &[("lists", K::Objects), ("further", K::Objects), ("total", K::Integer), ("not_shown", K::Integer)],
     ),
     Tool::write(
         "create_list",
@@ -19,7 +19,7 @@ pub(super) static TOOLS: &[Tool] = &[
             WORKSPACE_ID,
             P::text("repository_id", "A known repository"),
             P::text("local_path", "Absolute path of a git repository"),
-            P::text("repository_url", "URL to clone"),
+            P::text("repository_url", "URL of a known repository"),
             KEY,
         ],
         &[
@@ -39,7 +39,7 @@ pub(super) static TOOLS: &[Tool] = &[
     .idempotent(),
     Tool::write(
         "delete_list",
-        "Delete a list that holds no unfinished work.",
+        "Delete an empty list; one with tasks in it, archived ones too, is refused.",
         &[LIST_ID],
         &[("deleted", K::Boolean), ("list_id", K::String), ("name", K::String)],
     )

@@ -19,6 +19,7 @@ pub(super) static TOOLS: &[Tool] = &[
             ("timed_out", K::Boolean),
             ("cursor", K::String),
             ("stuck", K::Objects),
+            ("truncated", K::Boolean),
         ],
     ),
     Tool::read(

@@ -143,9 +143,9 @@ pub(super) static TOOLS: &[Tool] = &[
     .idempotent(),
     Tool::write(
         "delete_task",
-        "Delete a task for good. Unsaved work in its worktree is snapshotted first.",
+        "Delete a task for good. Unsaved work in its worktree is snapshotted first; children go to its parent.",
         &[TASK_ID],
-        &[("deleted", K::Boolean), ("task_id", K::String), ("reparented", K::Strings), ("kept_branches", K::Strings)],
+        &[("deleted", K::Boolean), ("task_id", K::String), ("reparented", K::Strings), ("snapshots", K::Strings)],
     )
     .idempotent()
     .destructive(),
