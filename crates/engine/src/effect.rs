@@ -3,11 +3,13 @@
 //! Each effect is idempotent and removed from the outbox once done; one that fails is tried again with
 //! back-off. Effects report back as commands.
 
-use crate::Engine;
-use jiff::SignedDuration;
+use crate::merge::Release;
+use crate::{Caller, Engine};
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use taskyard_domain::id::{MergeId, RunId, TaskId};
-use taskyard_domain::{Error, Result};
+use taskyard_domain::task::Task;
+use taskyard_domain::{Actor, Error, Face, Result};
 use taskyard_store::{OutboxRow, Tx};
 
 /// Most effects read at once; enough that one lane's can't hide the other's.
@@ -32,11 +34,38 @@ pub(crate) enum Effect {
         /// The record.
         merge_id: MergeId,
     },
-    /// Put away the worktrees of a deleted task.
-    ReleaseTask {
-        /// The task.
-        task_id: TaskId,
-    },
+    /// Put away the worktree of a task that was approved with nothing to merge.
+    ReleaseWorktree(Release),
+    /// Finish the deletion of a task, where the call that began it was cut off.
+    DeleteTask(Deletion),
+}
+
+/// A deletion that is under way. It is an effect from the moment in which the task is set aside, so that one that is
+/// cut off comes to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Deletion {
+    /// The task.
+    pub task_id: TaskId,
+    /// While the task is archived since then, this deletion is under way.
+    pub aside_at: Timestamp,
+    /// What it was archived since before.
+    pub archived_before: Option<Timestamp>,
+    /// Who deletes.
+    pub actor: Actor,
+    /// Through which face.
+    pub face: Face,
+}
+
+impl Deletion {
+    /// Who deletes.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller { actor: self.actor.clone(), face: self.face }
+    }
+
+    /// Whether `task` is set aside for this deletion.
+    pub(crate) fn holds(&self, task: &Task) -> bool {
+        task.archived_at == Some(self.aside_at)
+    }
 }
 
 /// Effects run one after another in two lanes, so that a cleanup script that takes its time delays no start and no stop.
@@ -53,7 +82,7 @@ impl Lane {
     pub(crate) const ALL: [Lane; 2] = [Lane::Sessions, Lane::Tidying];
 
     fn holds(self, row: &OutboxRow) -> bool {
-        let tidies = matches!(row.kind.as_str(), "finish_merge" | "release_task");
+        let tidies = matches!(row.kind.as_str(), "finish_merge" | "release_worktree" | "delete_task");
         tidies == (self == Lane::Tidying)
     }
 }
@@ -64,7 +93,8 @@ impl Effect {
             Effect::StartRun { .. } => "start_run",
             Effect::StopRun { .. } => "stop_run",
             Effect::FinishMerge { .. } => "finish_merge",
-            Effect::ReleaseTask { .. } => "release_task",
+            Effect::ReleaseWorktree(_) => "release_worktree",
+            Effect::DeleteTask(_) => "delete_task",
         }
     }
 
@@ -103,7 +133,7 @@ impl Engine {
     }
 
     /// Runs what is due in a lane; returns when to look again.
-    pub(crate) async fn run_due_effects(&self, lane: Lane) -> Result<Option<jiff::Timestamp>> {
+    pub(crate) async fn run_due_effects(&self, lane: Lane) -> Result<Option<Timestamp>> {
         loop {
             let now = self.now();
             let due = self.store().read(move |tx| Box::pin(async move { tx.outbox_due(now, DUE_AT_ONCE).await })).await?;
@@ -144,7 +174,8 @@ impl Engine {
             Effect::StartRun { run_id } => self.start_run(*run_id).await,
             Effect::StopRun { run_id } => self.stop_run(*run_id).await,
             Effect::FinishMerge { merge_id } => self.finish_merge(*merge_id).await,
-            Effect::ReleaseTask { task_id } => self.release_task(*task_id).await,
+            Effect::ReleaseWorktree(release) => self.release_worktree(release).await,
+            Effect::DeleteTask(deletion) => self.finish_deletion(deletion).await,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::session::Sessions;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use taskyard_domain::id::{RunId, SessionId};
+use taskyard_domain::id::{RunId, SessionId, WorktreeId};
 use taskyard_domain::{Clock, Ids, Result};
 use taskyard_git::Git;
 use taskyard_process::Environment;
@@ -55,6 +55,11 @@ impl Paths {
     /// A run's log for people: setup output, prompts, what the agent said and did.
     pub fn run_log(&self, run: RunId) -> PathBuf {
         self.run(run).join("log.txt")
+    }
+
+    /// What the repository's cleanup script printed when a worktree was taken away.
+    pub fn cleanup_log(&self, worktree: WorktreeId) -> PathBuf {
+        self.data.join("logs").join("cleanup").join(format!("{worktree}.txt"))
     }
 
     /// Every byte the run's agent wrote to standard output.
@@ -125,6 +130,7 @@ impl Engine {
         let _ = self.0.url.set(url.to_owned());
         self.ensure_first_workspace().await?;
         self.reconcile_start().await?;
+        self.sweep_merges().await?;
         for lane in Lane::ALL {
             self.spawn(self.clone().run_effects(lane));
         }

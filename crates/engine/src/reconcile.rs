@@ -10,6 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use taskyard_domain::event::{Kind, NewEvent};
+use taskyard_domain::id::WorktreeId;
 use taskyard_domain::run::{self, Run};
 use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Result, Timestamp};
@@ -124,7 +125,24 @@ impl Engine {
         Ok(())
     }
 
-    async fn discard_half_made(&self, mut worktree: Worktree, path: Option<String>) -> Result<()> {
+    /// The worktree as it is now, if it is still half-made and nobody's.
+    async fn half_made(&self, id: WorktreeId) -> Result<Option<Worktree>> {
+        self.store()
+            .read(move |read| {
+                Box::pin(async move {
+                    let found = read.worktree_fetch(id).await?.filter(|w| w.state == State::Active && !w.is_ready);
+                    let Some(worktree) = found else { return Ok(None) };
+                    let is_free = read.run_open_for_task(worktree.task_id).await?.is_none();
+                    Ok(is_free.then_some(worktree))
+                })
+            })
+            .await
+    }
+
+    async fn discard_half_made(&self, worktree: Worktree, path: Option<String>) -> Result<()> {
+        let _turn = self.ground_turn(worktree.task_id).await;
+        // A run that was opened meanwhile stands on it, or is about to.
+        let Some(mut worktree) = self.half_made(worktree.id).await? else { return Ok(()) };
         if let Some(path) = path {
             let project = Repo::open(self.git(), Path::new(&path)).await.map_err(fold::git)?;
             let plan = Plan { path: PathBuf::from(&worktree.path), branch: worktree.branch.clone() };

@@ -145,9 +145,20 @@ impl Git {
     /// Waits for the lock of the repository whose common git folder is `common_dir`. Not re-entrant: functions
     /// of this crate that take it say so.
     pub async fn lock(&self, common_dir: &Path) -> RepoLock {
+        self.lock_of(common_dir).lock_owned().await
+    }
+
+    /// The same lock when it is free now.
+    pub fn try_lock(&self, common_dir: &Path) -> Option<RepoLock> {
+        self.lock_of(common_dir).try_lock_owned().ok()
+    }
+
+    fn lock_of(&self, common_dir: &Path) -> Arc<tokio::sync::Mutex<()>> {
         let key = common_dir.canonicalize().unwrap_or_else(|_| common_dir.to_owned());
-        let lock = self.locks.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
-        lock.lock_owned().await
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody holds or waits for.
+        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        locks.entry(key).or_default().clone()
     }
 }
 

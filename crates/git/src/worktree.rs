@@ -101,6 +101,18 @@ pub async fn plan(repo: &Repo, wanted: &Wanted<'_>) -> Result<Plan> {
     Err(Error::RefInTheWay { existing: wanted.clone(), wanted })
 }
 
+/// A free folder below `root` for a worktree whose branch stays: `name`, or with a number. Changes nothing.
+///
+/// # Errors
+/// Git's; [`Error::PathTaken`] when no name is free.
+pub async fn free_path(repo: &Repo, root: &Path, name: &str) -> Result<PathBuf> {
+    let registered: Vec<PathBuf> = list(repo).await?.into_iter().map(|tree| tree.path).collect();
+    let root = resolved(root);
+    let numbered = (2..=TRIES).map(|n| format!("{name}-{n}"));
+    let mut places = std::iter::once(name.to_owned()).chain(numbered).map(|name| root.join(name));
+    places.find(|place| !occupied(place) && !registered.contains(place)).ok_or_else(|| Error::PathTaken { path: root.join(name) })
+}
+
 /// Makes the planned worktree from the commit `base`, or finds it made. On failure nothing is left: neither folder
 /// nor registration nor a branch of ours. Takes the repository's lock.
 ///

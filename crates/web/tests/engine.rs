@@ -6,10 +6,15 @@ mod support;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use support::{Request, call, modern, open, request};
 use taskyard_domain::Class;
+use taskyard_domain::id::QuestionId;
+use taskyard_domain::question::{self, Question};
+use taskyard_domain::run::State;
+use taskyard_domain::session;
 use taskyard_engine::{Engine, Options, Paths, SystemClock, SystemIds};
 use taskyard_git::Git;
 use taskyard_mcp::tool::Type;
@@ -27,6 +32,8 @@ struct Yard {
     shutdown: CancellationToken,
     ended: tokio::task::JoinHandle<()>,
     data: TempDir,
+    /// The fields of the answers so far, by tool.
+    told: Mutex<BTreeMap<String, BTreeSet<String>>>,
 }
 
 async fn engine(repo: &Repo, data: &TempDir) -> Engine {
@@ -62,7 +69,7 @@ impl Yard {
         let dispatcher = Dispatcher::new(Arc::new(EngineBackend::new(engine.clone())));
         let (addr, shutdown, ended) = support::serve(dispatcher, Arc::new(EngineSessions::new(engine.clone()))).await;
         engine.start(&format!("http://{addr}")).await.unwrap();
-        Self { addr, engine, repo, shutdown, ended, data }
+        Self { addr, engine, repo, shutdown, ended, data, told: Mutex::default() }
     }
 
     async fn stop(self) -> (Repo, TempDir) {
@@ -81,6 +88,8 @@ impl Yard {
         assert_eq!(schema::breach(tools::find(tool).unwrap(), &answer), None, "{answer}");
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.len() <= result::TEXT_BUDGET, "{tool} answers {} bytes", text.len());
+        let fields = answer.as_object().unwrap().keys().cloned();
+        self.told.lock().unwrap().entry(tool.to_owned()).or_default().extend(fields);
         answer
     }
 
@@ -243,4 +252,153 @@ async fn default_answers_stay_small_however_much_there_is() {
     yard.call("get_audit_log", json!({ "workspace": yard.call("list_workspaces", json!({})).await["workspaces"][0]["slug"] })).await;
     yard.call("list_task_lists", json!({})).await;
     yard.stop().await;
+}
+
+/// Fields that stand in an answer only where there is too much to tell.
+const RARE: &[&str] = &["further", "not_shown", "truncated"];
+
+/// Every field that a tool's schema names is one that it really answers with.
+#[tokio::test]
+async fn schemas_name_what_the_tools_answer() {
+    let yard = Yard::new().await;
+    let list = yard.list().await;
+    let add = async |title: &str| {
+        let task = yard.call("add_task", json!({ "list_id": list, "title": title })).await;
+        task["short_id"].as_str().unwrap().to_owned()
+    };
+    let run = async |task: &str| {
+        yard.call("update_task_status", json!({ "task_id": task, "status": "queued" })).await;
+        assert_eq!(yard.settled(task).await, "waiting_for_review");
+    };
+    let (one, two, parent, failed) = (add("One").await, add("Two").await, add("Parent").await, add("Failed").await);
+    run(&one).await;
+    run(&two).await;
+    let (of_one, of_two) = (json!({ "task_id": one }), json!({ "task_id": two }));
+    look(&yard, &list, &one, &two).await;
+    merge(&yard, &of_one, &of_two).await;
+
+    yard.call("add_subtask", json!({ "parent_id": parent, "title": "Child" })).await;
+    for tool in ["add_task_dependency", "remove_task_dependency"] {
+        yard.call(tool, json!({ "task_id": failed, "depends_on_task_id": parent })).await;
+    }
+    yard.call("continue_task", json!({ "task_id": two, "prompt": "More" })).await;
+    yard.settled(&two).await;
+    let worktree = yard.call("get_task_worktree", of_two.clone()).await["worktree"]["path"].as_str().unwrap().to_owned();
+    std::fs::write(format!("{worktree}/left.txt"), "left").unwrap();
+    yard.call("cleanup_task_worktree", json!({ "task_id": two, "discard_changes": true })).await;
+    let snapshots = yard.call("list_snapshots", json!({})).await;
+    yard.call("restore_snapshot", json!({ "snapshot_id": snapshots["snapshots"][0]["snapshot_id"] })).await;
+    yard.call("cancel_task", of_two.clone()).await;
+    yard.call("delete_task", json!({ "task_id": parent })).await;
+    fail(&yard, &failed).await;
+    yard.call("reset_failed_task", json!({ "task_id": failed })).await;
+    yard.call("run_task_now", json!({ "task_id": failed })).await;
+    yard.settled(&failed).await;
+    ask(&yard, &failed).await;
+    let empty = yard.call("create_list", json!({ "name": "Empty" })).await;
+    yard.call("delete_list", json!({ "list_id": empty["list_id"] })).await;
+
+    let told = std::mem::take(&mut *yard.told.lock().unwrap());
+    for tool in tools::all() {
+        let Some(fields) = told.get(tool.name) else { panic!("{} was never called", tool.name) };
+        for (name, _) in tool.outputs {
+            assert!(fields.contains(*name) || RARE.contains(name), "{} never answers with {name}: {fields:?}", tool.name);
+        }
+    }
+    yard.stop().await;
+}
+
+/// Calls every tool that only reads, and the ones that set little.
+async fn look(yard: &Yard, list: &str, one: &str, two: &str) {
+    let workspace = yard.call("list_workspaces", json!({})).await["workspaces"][0]["slug"].clone();
+    let (of_list, of_one) = (json!({ "list_id": list }), json!({ "task_id": one }));
+    for (tool, arguments) in [
+        ("list_task_lists", json!({})),
+        ("list_tasks", of_list.clone()),
+        ("get_task_status_values", json!({})),
+        ("get_task_worktree", of_one.clone()),
+        ("get_task_diff", of_one.clone()),
+        ("preview_merge", of_one.clone()),
+        ("preview_merge_set", json!({ "task_ids": [one, two] })),
+        ("list_worktrees", json!({})),
+        ("get_task_log", of_one.clone()),
+        ("list_agents", json!({})),
+        ("get_app_settings", json!({})),
+        ("get_queue_state", json!({})),
+        ("get_list_config", of_list.clone()),
+        ("set_list_config", json!({ "list_id": list, "max_turns": 3 })),
+        ("get_task_config", of_one.clone()),
+        ("set_task_config", json!({ "task_id": one, "max_turns": 3 })),
+        ("update_task", json!({ "task_id": one, "priority": "high" })),
+        ("list_pending_questions", json!({})),
+        ("get_audit_log", json!({ "workspace": workspace })),
+        ("update_list", json!({ "list_id": list, "name": "Other" })),
+    ] {
+        yard.call(tool, arguments).await;
+    }
+    let runs = yard.call("list_runs", of_one).await;
+    yard.call("get_run", json!({ "run_id": runs["runs"][0]["id"] })).await;
+}
+
+/// Merges one task, then lets the other conflict with it, in every way.
+async fn merge(yard: &Yard, one: &Value, two: &Value) {
+    yard.call("merge_task", one.clone()).await;
+    yard.call("revert_merge", one.clone()).await;
+    std::fs::write(yard.repo.path().join("work.txt"), "mine\n").unwrap();
+    yard.repo.git(&["add", "work.txt"]).await.unwrap();
+    yard.repo.git(&["commit", "-qm", "Mine"]).await.unwrap();
+    let open = json!({ "task_id": two["task_id"], "on_conflict": "leave_open" });
+    yard.call("merge_task", open.clone()).await;
+    yard.call("abort_merge", two.clone()).await;
+    let path = yard.call("merge_task", open).await["merge_worktree_path"].as_str().unwrap().to_owned();
+    std::fs::write(format!("{path}/work.txt"), "both\n").unwrap();
+    yard.repo.git(&["-C", &path, "add", "work.txt"]).await.unwrap();
+    yard.call("continue_merge", two.clone()).await;
+    yard.call("revert_merge", two.clone()).await;
+    yard.call("review_task", json!({ "task_id": one["task_id"], "decision": "reject_park" })).await;
+}
+
+/// Has a task fail.
+async fn fail(yard: &Yard, task: &str) {
+    yard.operate("agent_add", json!({ "name": "broken", "driver": "exec", "command": ["sh", "-c", "exit 3"] })).await;
+    yard.call("set_task_config", json!({ "task_id": task, "agent_profile_id": "broken" })).await;
+    yard.call("update_task_status", json!({ "task_id": task, "status": "queued" })).await;
+    assert_eq!(yard.settled(task).await, "failed");
+    yard.call("set_task_config", json!({ "task_id": task, "agent_profile_id": "worker" })).await;
+}
+
+/// Answers a question of a task's last run.
+async fn ask(yard: &Yard, task: &str) {
+    let short = taskyard_domain::name::ShortId::parse(task).unwrap();
+    let id = QuestionId::new(yard.engine.store().ids());
+    let write = yard.engine.store().write(move |tx| {
+        Box::pin(async move {
+            let task = tx.task_by_short(&short).await?.unwrap();
+            let mut run = tx.run_latest_for_task(task.id).await?.unwrap();
+            (run.state, run.outcome, run.ended_at) = (State::Waiting, None, None);
+            tx.run_update(&run).await?;
+            let mut session = tx.session_primary(task.id).await?.unwrap();
+            session.state = session::State::WaitingForInput;
+            tx.session_update(&session).await?;
+            let question = Question {
+                id,
+                workspace_id: task.workspace_id,
+                task_id: task.id,
+                session_id: run.session_id.unwrap(),
+                run_id: run.id,
+                kind: question::Kind::Permission,
+                state: question::State::Open,
+                request_id: Some("1".into()),
+                title: "run make".into(),
+                body: json!({ "tool": "execute" }),
+                answer: None,
+                answered_by: None,
+                created_at: run.started_at,
+                closed_at: None,
+            };
+            tx.question_insert(&question).await
+        })
+    });
+    write.await.unwrap();
+    yard.call("answer_question", json!({ "question_bundle_id": id, "rejected": true, "reject_reason": "no" })).await;
 }

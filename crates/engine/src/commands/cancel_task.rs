@@ -1,6 +1,7 @@
 //! `cancel_task`: stops the whole process tree of a task's run and keeps its worktree.
 
 use crate::effect::Effect;
+use crate::merge::none_under_way;
 use crate::session::Ending;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,7 @@ impl Engine {
     /// Ends an open run with its whole process tree, else takes the task out of queue or backlog.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` for a done task; `UNAVAILABLE` when the processes aren't gone in time (they are still
+    /// `FAILED_PRECONDITION` for a done task and while a merge of it is open; `CONFLICT` while one goes on; `UNAVAILABLE` when the processes aren't gone in time (they are still
     /// being ended); `FORBIDDEN` for an agent that Taskyard runs.
     pub async fn cancel_task(&self, caller: &Caller, input: CancelTask) -> Result<TaskCancelled> {
         caller.require_person("cancel a task")?;
@@ -67,6 +68,7 @@ impl Engine {
                     change::audit(tx, &caller, task.workspace_id, "task.cancelled", ("task", task.id), metadata).await?;
                     let Some(open) = open else {
                         if task.status != Status::Cancelled {
+                            none_under_way(tx, &task).await?;
                             change::status(tx, &mut task, Fact::Word(Word::Cancelled), Context::default()).await?;
                         }
                         return Ok(Found::Idle(task.id));

@@ -28,7 +28,7 @@ impl Engine {
         match self.continue_open(caller, place.worktree.id).await? {
             Outcome::Landed(done) => Ok(landed(&done.task, MergeView::from(&*done))),
             Outcome::Open { record, files } => Ok(opened(place.task(), *record, files)),
-            Outcome::Nothing => Err(Error::internal("an open merge came to nothing")),
+            Outcome::Nothing { .. } => Err(Error::internal("an open merge came to nothing")),
         }
     }
 }

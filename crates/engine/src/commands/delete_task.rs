@@ -1,16 +1,19 @@
 //! `delete_task`: takes a task away and keeps its work.
 //!
 //! The task is set aside first, so that nothing starts it; then its worktrees are put away, with a snapshot of
-//! what is unsaved; then the record goes. A failure on the way brings the task back as it was.
+//! what is unsaved; then the record goes. A failure on the way brings the task back as it was. A server that dies on
+//! the way leaves the intent in the outbox, and the next one finishes it.
 
 use super::{locked, named};
-use crate::{Caller, Engine, change};
+use crate::effect::{Deletion, Effect};
+use crate::merge::none_under_way;
+use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{RunId, TaskId};
 use taskyard_domain::task::{Status, Task};
-use taskyard_domain::{Error, Result, Timestamp, merge};
+use taskyard_domain::{Error, Result};
 use taskyard_store::{Read, Tx, WorktreeFilter};
 
 /// Which task.
@@ -39,11 +42,12 @@ pub struct DeleteTaskOutput {
     pub snapshots: Vec<String>,
 }
 
-/// A task that was set aside to be deleted.
-struct Aside {
-    id: TaskId,
-    archived_before: Option<Timestamp>,
-    has_worktrees: bool,
+/// What the first step of a deletion came to.
+pub(crate) enum Begun {
+    /// There was nothing to put away first: the task is gone.
+    Gone(DeleteTaskOutput),
+    /// It is set aside.
+    Aside(Deletion),
 }
 
 impl Engine {
@@ -54,53 +58,85 @@ impl Engine {
     /// `FAILED_PRECONDITION` while a run or a merge of it is open, or while other tasks wait for it unfinished;
     /// `FORBIDDEN` for an agent that didn't make it.
     pub async fn delete_task(&self, caller: &Caller, input: DeleteTask) -> Result<DeleteTaskOutput> {
-        let (owned, task_id) = (caller.clone(), input.task_id.clone());
-        let aside = self.store().write(move |tx| Box::pin(async move { set_aside(tx, &owned, &task_id).await })).await?;
-        let id = aside.id;
-        let archived_before = aside.archived_before;
-        let deleted = self.delete_aside(caller.clone(), aside).await;
-        if deleted.is_err() {
-            self.store().write(move |tx| Box::pin(async move { bring_back(tx, id, archived_before).await })).await?;
+        let (owned, handle) = (caller.clone(), input.task_id.clone());
+        let id = self.store().read(move |read| Box::pin(async move { handle::task(read, &owned, "task_id", &handle).await })).await?.id;
+        let _turn = self.deletion_turn(id).await;
+        match self.begin_deletion(caller, input).await? {
+            Begun::Gone(output) => Ok(output),
+            Begun::Aside(deletion) => self.delete_aside(&deletion).await?,
         }
-        deleted
     }
 
-    async fn delete_aside(&self, caller: Caller, aside: Aside) -> Result<DeleteTaskOutput> {
-        if aside.has_worktrees {
-            self.release_task(aside.id).await?;
+    /// Effect: finishes a deletion whose call was cut off. Nothing happens to one that is over, or while its call goes on.
+    pub(crate) async fn finish_deletion(&self, deletion: &Deletion) -> Result<()> {
+        let id = deletion.task_id;
+        let _turn = self.deletion_turn(id).await;
+        let task = self.store().read(move |read| Box::pin(async move { read.task_fetch(id).await })).await?;
+        if task.is_some_and(|task| deletion.holds(&task))
+            && let Err(error) = self.delete_aside(deletion).await?
+        {
+            tracing::warn!(task = %id, %error, "a deletion that was cut off can't be finished; the task is back");
         }
-        self.store().write(move |tx| Box::pin(async move { delete(tx, &caller, aside).await })).await
+        Ok(())
+    }
+
+    /// Waits until no deletion of this task goes on in this process.
+    async fn deletion_turn(&self, task: TaskId) -> impl Drop + use<> {
+        self.git().lock(&self.paths().data().join("deleting").join(task.to_string())).await
+    }
+
+    /// First step: deletes a task without worktrees, sets others aside, so that nothing starts them.
+    pub(crate) async fn begin_deletion(&self, caller: &Caller, input: DeleteTask) -> Result<Begun> {
+        let caller = caller.clone();
+        self.store().write(move |tx| Box::pin(async move { begin(tx, &caller, &input.task_id).await })).await
+    }
+
+    /// The other steps. The outer error is the store's, when not even bringing the task back was possible.
+    async fn delete_aside(&self, deletion: &Deletion) -> Result<Result<DeleteTaskOutput>> {
+        let deleted = match self.release_task(deletion.task_id).await {
+            Ok(()) => {
+                let (caller, id) = (deletion.caller(), deletion.task_id);
+                self.store().write(move |tx| Box::pin(async move { delete(tx, &caller, id).await })).await
+            }
+            Err(error) => Err(error),
+        };
+        if deleted.is_err() {
+            let deletion = deletion.clone();
+            self.store().write(move |tx| Box::pin(async move { bring_back(tx, &deletion).await })).await?;
+        }
+        Ok(deleted)
     }
 }
 
-async fn set_aside(tx: &mut Tx, caller: &Caller, task_id: &str) -> Result<Aside> {
+async fn begin(tx: &mut Tx, caller: &Caller, task_id: &str) -> Result<Begun> {
     let mut task = locked::task(tx, caller, "task_id", task_id).await?;
     check_own(tx, caller, &task).await?;
     check_free(tx, &task).await?;
     let worktrees = tx.worktree_list(WorktreeFilter { task: Some(task.id), ..WorktreeFilter::default() }).await?;
-    let aside = Aside {
-        id: task.id,
+    if !worktrees.iter().any(|worktree| worktree.has_folder || !worktree.is_ready) {
+        return delete(tx, caller, task.id).await.map(Begun::Gone);
+    }
+    let deletion = Deletion {
+        task_id: task.id,
+        aside_at: tx.now(),
         archived_before: task.archived_at,
-        has_worktrees: worktrees.iter().any(|worktree| worktree.has_folder || !worktree.is_ready),
+        actor: caller.actor.clone(),
+        face: caller.face,
     };
-    if aside.has_worktrees && task.archived_at.is_none() {
-        task.archived_at = Some(tx.now());
-        tx.task_update(&task).await?;
-    }
-    Ok(aside)
+    task.archived_at = Some(deletion.aside_at);
+    change::task(tx, &mut task, &["archived_at"]).await?;
+    Effect::DeleteTask(deletion.clone()).push(tx).await?;
+    Ok(Begun::Aside(deletion))
 }
 
-async fn bring_back(tx: &mut Tx, id: TaskId, archived_before: Option<Timestamp>) -> Result<()> {
-    let Some(mut task) = tx.task_lock(id).await? else { return Ok(()) };
-    if task.archived_at != archived_before {
-        task.archived_at = archived_before;
-        tx.task_update(&task).await?;
-    }
-    Ok(())
+async fn bring_back(tx: &mut Tx, deletion: &Deletion) -> Result<()> {
+    let Some(mut task) = tx.task_lock(deletion.task_id).await?.filter(|task| deletion.holds(task)) else { return Ok(()) };
+    task.archived_at = deletion.archived_before;
+    change::task(tx, &mut task, &["archived_at"]).await
 }
 
-async fn delete(tx: &mut Tx, caller: &Caller, aside: Aside) -> Result<DeleteTaskOutput> {
-    let task = locked::task(tx, caller, "task_id", &aside.id.to_string()).await?;
+async fn delete(tx: &mut Tx, caller: &Caller, id: TaskId) -> Result<DeleteTaskOutput> {
+    let task = locked::task(tx, caller, "task_id", &id.to_string()).await?;
     check_free(tx, &task).await?;
     let mut reparented = Vec::new();
     for child in tx.task_children(task.id).await? {
@@ -133,10 +169,7 @@ async fn check_free(read: &mut Read, task: &Task) -> Result<()> {
             .with_details(json!({ "run_id": run.id, "kind": run.kind }))
             .with_hint("end it with cancel_task first"));
     }
-    if read.merge_list(task.id).await?.iter().any(|record| record.state == merge::State::Open) {
-        return Err(Error::precondition(format!("{name} can't be deleted: a merge of it is open"))
-            .with_hint("end it with abort_merge or continue_merge first"));
-    }
+    none_under_way(read, task).await?;
     if task.status == Status::Done {
         return Ok(());
     }

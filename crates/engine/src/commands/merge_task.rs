@@ -90,7 +90,7 @@ impl Engine {
         match self.merge_worktree(caller, place.worktree.id, wish).await? {
             Outcome::Landed(done) => Ok(landed(&done.task, MergeView::from(&*done))),
             Outcome::Open { record, files } => Ok(opened(place.task(), *record, files)),
-            Outcome::Nothing => {
+            Outcome::Nothing { .. } => {
                 Err(Error::precondition(format!("there is nothing to merge: the target has everything of {}", place.task().short_id))
                     .with_details(json!({ "nothing_changed": true }))
                     .with_hint("review_task(approve) makes it done without a merge"))

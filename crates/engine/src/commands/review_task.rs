@@ -3,12 +3,12 @@
 use super::locked;
 use super::merge_task::merge;
 use crate::effect::Effect;
-use crate::merge::{MergeView, OnConflict, Outcome, Wish, none_under_way};
+use crate::merge::{MergeView, OnConflict, Outcome, Release, Wish, none_under_way};
 use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::alias::Vocabulary;
-use taskyard_domain::id::TaskId;
+use taskyard_domain::id::WorktreeId;
 use taskyard_domain::merge::Strategy;
 use taskyard_domain::task::{Context, Fact, Status, Task};
 use taskyard_domain::{Error, Result, worktree};
@@ -99,7 +99,8 @@ impl Engine {
     /// Decides on a task in `waiting_for_review`.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` in any other status, with children, or with uncommitted work; `CONFLICT` with the files
+    /// `FAILED_PRECONDITION` in any other status, with children, with uncommitted work, or with work left on a branch that
+    /// no merge would take; `CONFLICT` with the files
     /// when the work doesn't merge; `INVALID_ARGUMENT` for a rerun without feedback; `FORBIDDEN` for an agent that
     /// Taskyard runs. Nothing has changed in any case.
     pub async fn review_task(&self, caller: &Caller, input: ReviewTask) -> Result<ReviewTaskOutput> {
@@ -115,12 +116,12 @@ impl Engine {
         let strategy = Strategy::read("strategy", &input.strategy)?;
         let (task, place) = self.find_place(caller, &input.task_id, None).await?;
         let Some(place) = place.filter(|p| p.worktree.state != worktree::State::Merged) else {
-            return self.approve_nothing(caller, task.id).await;
+            return self.approve_nothing(caller, &task, None, input.target_branch.as_deref()).await;
         };
         self.check_one_worktree(&task).await?;
         let wish = Wish {
             strategy,
-            target: input.target_branch,
+            target: input.target_branch.clone(),
             message: None,
             expected_head: input.expected_head,
             on_conflict: OnConflict::Abort,
@@ -131,7 +132,10 @@ impl Engine {
                 let merge = Some(MergeView::from(&*done));
                 Ok(ReviewTaskOutput { merged: true, merge, ..ReviewTaskOutput::of(Decision::Approve, &done.task) })
             }
-            Outcome::Nothing => self.approve_nothing(caller, task.id).await,
+            Outcome::Nothing { tip } => {
+                let empty = (place.worktree.id, tip);
+                self.approve_nothing(caller, &task, Some(empty), input.target_branch.as_deref()).await
+            }
             Outcome::Open { .. } => Err(Error::internal("an approval left a merge open")),
         }
     }
@@ -150,14 +154,25 @@ impl Engine {
             .with_hint("merge each with merge_task(worktree_id); the last one makes the task done"))
     }
 
-    /// The explicit no-op: done without a merge.
-    async fn approve_nothing(&self, caller: &Caller, task: TaskId) -> Result<ReviewTaskOutput> {
-        let caller = caller.clone();
+    /// The explicit no-op: done without a merge. `seen` is the task as it was looked at, `empty` its worktree with the
+    /// commit that has nothing to merge.
+    async fn approve_nothing(
+        &self,
+        caller: &Caller,
+        seen: &Task,
+        empty: Option<(WorktreeId, String)>,
+        target: Option<&str>,
+    ) -> Result<ReviewTaskOutput> {
+        self.check_nothing_left(seen, empty.as_ref().map(|(id, _)| *id), target).await?;
+        let (caller, id, seen_at) = (caller.clone(), seen.id, seen.updated_at);
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
-                    let mut task = locked::task(tx, &caller, "task_id", &task.to_string()).await?;
+                    let mut task = locked::task(tx, &caller, "task_id", &id.to_string()).await?;
                     check_reviewable(tx, &task).await?;
+                    if task.updated_at != seen_at {
+                        return Err(Error::conflict(format!("{} changed in this moment", task.short_id)).with_hint("repeat the call"));
+                    }
                     let children = tx.task_children(task.id).await?;
                     if !children.is_empty() {
                         return Err(Error::precondition(format!(
@@ -167,8 +182,9 @@ impl Engine {
                         .with_hint("approve the children one by one; move or delete them to approve the parent alone"));
                     }
                     change::status(tx, &mut task, Fact::Approved, Context::default()).await?;
-                    if tx.worktree_current(task.id).await?.is_some_and(|w| w.state != worktree::State::Merged) {
-                        Effect::ReleaseTask { task_id: task.id }.push(tx).await?;
+                    if let Some((worktree_id, tip)) = empty {
+                        let last_run = tx.run_latest_for_task(task.id).await?.map(|run| run.id);
+                        Effect::ReleaseWorktree(Release { worktree_id, last_run, tip }).push(tx).await?;
                     }
                     let metadata = json!({ "decision": Decision::Approve, "nothing_to_merge": true });
                     change::audit(tx, &caller, task.workspace_id, "task.reviewed", ("task", task.id), metadata).await?;

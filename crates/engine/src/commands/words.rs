@@ -4,6 +4,7 @@
 //! that the task is still the one that was asked about.
 
 use super::creation;
+use crate::merge::none_under_way;
 use crate::resolve::Levels;
 use crate::{Caller, Engine, change};
 use serde_json::json;
@@ -33,7 +34,8 @@ impl Engine {
 /// Applies a word to a locked task that has no open run. Writes status, event and audit entry.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` for what would skip a run or a merge; `CONFLICT` when the task changed meanwhile;
+/// `FAILED_PRECONDITION` for what would skip a run or a merge; `CONFLICT` when the task changed meanwhile or a merge of
+/// it goes on;
 /// `FORBIDDEN` when a run decides on work that waits for review.
 pub(crate) async fn say(tx: &mut Tx, caller: &Caller, task: &mut Task, spoken: Spoken) -> Result<()> {
     let open_run = tx.run_open_for_task(task.id).await?.is_some();
@@ -57,6 +59,10 @@ pub(crate) async fn say(tx: &mut Tx, caller: &Caller, task: &mut Task, spoken: S
     let after = taskyard_domain::task::next(previous, Fact::Word(spoken.word), context);
     if after.as_ref().is_ok_and(|after| *after == previous) {
         return Ok(());
+    }
+    if !open_run {
+        // A merge that lands a moment later would find a task that has gone its own way.
+        none_under_way(tx, task).await?;
     }
     task.failure = None;
     task.not_before = None;

@@ -47,8 +47,8 @@ pub(crate) struct Wish {
 pub(super) enum Begun {
     /// The intent is written.
     Record(Box<MergeRecord>),
-    /// The target has all of it already.
-    Nothing,
+    /// The target has all of it already, up to this commit.
+    Nothing(String),
 }
 
 impl Engine {
@@ -64,7 +64,7 @@ impl Engine {
         let merged_before = again::earlier(bench, &place.records, place.worktree.id, &target, &tip).await?;
         let base = history::merge_base(&bench.repo, &target.tip, &tip).await.map_err(fold::git)?;
         if merged_before.is_none() && base.as_ref() == Some(&tip) {
-            return Ok(Begun::Nothing);
+            return Ok(Begun::Nothing(tip.into()));
         }
         let record = MergeRecord {
             id: MergeId::new(self.ids()),
@@ -194,7 +194,7 @@ pub(crate) async fn none_under_way(read: &mut Read, task: &Task) -> Result<()> {
     busy.map_or(Ok(()), |busy| Err(in_the_way(&busy)))
 }
 
-fn unfinished(record: &MergeRecord) -> bool {
+pub(super) fn unfinished(record: &MergeRecord) -> bool {
     matches!(record.state, State::Prepared | State::Computed | State::Open)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Engine, fold};
 use std::path::{Path, PathBuf};
-use taskyard_domain::id::RepositoryId;
+use taskyard_domain::id::{RepositoryId, TaskId};
 use taskyard_domain::repository::Repository;
 use taskyard_domain::{Error, Result};
 use taskyard_git::{Oid, Repo};
@@ -18,7 +18,7 @@ pub(crate) struct Bench {
     pub scratch: PathBuf,
 }
 
-/// Held while a merge of one repository is under way in this process.
+/// Held while a merge of one repository, or the making or removal of one task's worktree, is under way in this process.
 pub(crate) struct Turn {
     _lock: taskyard_git::runner::RepoLock,
 }
@@ -44,6 +44,12 @@ impl Engine {
         Ok(Bench { repository: repository.clone(), repo, scratch })
     }
 
+    /// Waits until no worktree of `task` is being made or taken away. Finer than a repository's turn, which may be
+    /// held by another task's cleanup script; whoever needs both takes the repository's first.
+    pub(crate) async fn ground_turn(&self, task: TaskId) -> Turn {
+        Turn { _lock: self.git().lock(&self.paths().worktrees().join(task.to_string())).await }
+    }
+
     /// The folder for merges of one repository.
     pub(super) fn scratch(&self, repository: RepositoryId) -> PathBuf {
         self.paths().scratch().join(repository.to_string())
@@ -53,9 +59,17 @@ impl Engine {
 impl Bench {
     /// Waits for this repository's turn to merge.
     pub(crate) async fn turn(&self) -> Turn {
-        // Not git's own lock on the repository: the steps of a merge take that one for moments.
-        let key = self.repo.common_dir().join("taskyard-merges");
-        Turn { _lock: self.repo.git().lock(&key).await }
+        Turn { _lock: self.repo.git().lock(&self.turn_key()).await }
+    }
+
+    /// This repository's turn to merge, unless somebody has it.
+    pub(super) fn try_turn(&self) -> Option<Turn> {
+        self.repo.git().try_lock(&self.turn_key()).map(|lock| Turn { _lock: lock })
+    }
+
+    /// Not git's own lock on the repository: the steps of a merge take that one for moments.
+    fn turn_key(&self) -> PathBuf {
+        self.repo.common_dir().join("taskyard-merges")
     }
 
     /// The tip of a local branch.

@@ -10,9 +10,14 @@ use taskyard_domain::id::MergeId;
 use taskyard_domain::merge::{Kind, MergeRecord, State};
 use taskyard_domain::worktree::{self, Worktree};
 use taskyard_domain::{Class, Error, Result};
+use taskyard_git::script::{Script, run_script};
 use taskyard_git::unsaved::Known;
 use taskyard_git::{Error as Git, refs, removal};
-use taskyard_process::Command;
+
+/// The variable that marks the processes of a cleanup script; its value is the worktree's id.
+const CLEANUP_MARK: &str = "TASKYARD_CLEANUP_ID";
+/// How much of a cleanup script's output its log keeps, bytes.
+const LOG_LIMIT: u64 = 1 << 20;
 
 impl Engine {
     /// Effect: tidies up after a landed merge or revert. Again, or after the merge was reverted: changes nothing more.
@@ -80,15 +85,22 @@ impl Engine {
         let Some(script) = bench.repository.cleanup_script.as_deref().filter(|s| !s.trim().is_empty()) else { return Ok(()) };
         let settings = self.store().read(|read| Box::pin(async move { read.settings_fetch().await })).await?;
         let limit = Duration::from_secs(u64::try_from(settings.script_limit).unwrap_or(600));
-        let cwd = Path::new(&worktree.path);
-        let env = self.environment().without_agents().with("TASKYARD_TASK_ID", worktree.task_id.to_string()).with("TASKYARD_WORKTREE", cwd);
-        let command = Command::new("sh", cwd, env).arg("-c").arg(script).time_limit(limit).output_cap(1 << 20);
-        match taskyard_process::run(command).await {
-            Ok(output) if output.ok() => {}
-            Ok(output) => {
-                tracing::warn!(path = %worktree.path, code = ?output.code, stderr = %output.stderr_tail(), "the cleanup script failed")
-            }
-            Err(error) => tracing::warn!(path = %worktree.path, %error, "the cleanup script failed"),
+        let folder = Path::new(&worktree.path);
+        // By the mark whatever the script leaves running is found and ended, however far it got away.
+        let (mark, id) = (CLEANUP_MARK, worktree.id.to_string());
+        let env = self.environment().without_agents().with("TASKYARD_TASK_ID", worktree.task_id.to_string());
+        let script = Script {
+            name: "cleanup",
+            text: script,
+            folder,
+            env: env.with("TASKYARD_WORKTREE", folder).with(mark, &id),
+            log: &self.paths().cleanup_log(worktree.id),
+            log_limit: LOG_LIMIT,
+            time_limit: limit,
+            marker: Some(format!("{mark}={id}")),
+        };
+        if let Err(error) = run_script(&script).await {
+            tracing::warn!(path = %worktree.path, %error, "the cleanup script failed");
         }
         Ok(())
     }

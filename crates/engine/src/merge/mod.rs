@@ -23,10 +23,11 @@ mod recover;
 mod revert;
 mod saga;
 mod target;
+mod unmerged;
 mod view;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use begin::{OnConflict, Wish, none_under_way};
 pub(crate) use bench::Bench;
@@ -34,26 +35,18 @@ pub(crate) use conclude::Concluded;
 pub(crate) use place::Place;
 pub use preview::PreviewView;
 pub(crate) use preview::{Stand, Trial, word as preview_word};
-pub(crate) use put_away::Loss;
+pub(crate) use put_away::{Loss, Release};
 pub(crate) use saga::Outcome;
 pub use view::MergeView;
 
 use taskyard_domain::Error;
-
-/// Most names of files in an error's details.
-const FILES: usize = 100;
 
 /// The error of a saga that stopped before anything moved.
 fn unchanged(mut error: Error) -> Error {
     let mut details = error.details.take().unwrap_or_else(|| serde_json::json!({}));
     if let Some(map) = details.as_object_mut() {
         map.insert("nothing_changed".into(), true.into());
-        if let Some(files) = map.get_mut("files").and_then(|files| files.as_array_mut()).filter(|files| files.len() > FILES) {
-            let all = files.len();
-            files.truncate(FILES);
-            map.insert("file_count".into(), all.into());
-        }
     }
-    error.details = Some(details);
+    error.details = Some(crate::fold::few(details));
     error
 }

@@ -1,13 +1,15 @@
 //! Removing a worktree's folder: refused while anything in it is unsaved, or snapshotted first.
 
-use super::begin::in_the_way;
+use super::begin::{in_the_way, unfinished};
 use super::{Bench, Place};
 use crate::{Caller, Engine, change, fold};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
-use taskyard_domain::id::{RepositoryId, SnapshotId, TaskId, WorktreeId};
+use taskyard_domain::id::{RepositoryId, RunId, SnapshotId, TaskId, WorktreeId};
 use taskyard_domain::merge::{self, Snapshot};
+use taskyard_domain::task::Status;
 use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Error, Result};
 use taskyard_git::refs::Deleted;
@@ -36,9 +38,51 @@ pub(crate) struct Aside {
     pub branch_deleted: bool,
 }
 
+/// The worktree of a task that was approved with nothing to merge, as both were then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Release {
+    /// The worktree.
+    pub worktree_id: WorktreeId,
+    /// The task's last run.
+    pub last_run: Option<RunId>,
+    /// The commit with nothing to merge.
+    pub tip: String,
+}
+
 impl Engine {
-    /// Effect: puts away the worktrees of a task that is deleted, or done with nothing to merge. Snapshots what is
-    /// unsaved; a branch with work of its own stays.
+    /// Effect: puts away the worktree of a task that was done with nothing to merge. What has changed since the
+    /// approval is somebody's, and then nothing happens; nothing happens either to what is gone already.
+    pub(crate) async fn release_worktree(&self, release: &Release) -> Result<()> {
+        let (engine, release) = (self.clone(), release.clone());
+        self.unbroken(async move { engine.release_now(&release).await }).await
+    }
+
+    async fn release_now(&self, release: &Release) -> Result<()> {
+        let Some(before) = self.place_of(release.worktree_id).await? else { return Ok(()) };
+        if self.repository_is_gone(before.repository.id).await? {
+            return Ok(());
+        }
+        let bench = self.bench(&before.repository).await?;
+        let _turn = bench.turn().await;
+        let _ground = self.ground_turn(before.task().id).await;
+        let Some(place) = self.place_of(release.worktree_id).await? else { return Ok(()) };
+        let (task, state) = (place.task(), place.worktree.state);
+        let tip = bench.branch_tip(&place.worktree.branch).await?;
+        let is_same = matches!(state, State::Active | State::Kept) && tip.is_none_or(|tip| tip.as_str() == release.tip);
+        let id = task.id;
+        let last = self.store().read(move |read| Box::pin(async move { read.run_latest_for_task(id).await })).await?;
+        let is_idle = last.map(|run| run.id) == release.last_run && !place.records.iter().any(unfinished);
+        if task.status != Status::Done || !is_same || !is_idle {
+            tracing::info!(path = %place.worktree.path, "its task has gone on since the approval, so the worktree stays");
+            return Ok(());
+        }
+        self.put_away_within(&bench, &Caller::system(), place, Loss::Snapshot("its task was done with nothing to merge".into()))
+            .await
+            .map(|_| ())
+    }
+
+    /// Puts away the worktrees of a task that is being deleted. Snapshots what is unsaved; a branch with work of its
+    /// own stays.
     pub(crate) async fn release_task(&self, task: TaskId) -> Result<()> {
         let filter = WorktreeFilter { task: Some(task), ..WorktreeFilter::default() };
         let all = self.store().read(move |read| Box::pin(async move { read.worktree_list(filter).await })).await?;
@@ -47,13 +91,13 @@ impl Engine {
                 tracing::warn!(path = %worktree.path, "its repository is gone, so a worktree's folder stays as it is");
                 continue;
             }
-            self.put_away(&Caller::system(), worktree.id, Loss::Snapshot("its task was deleted or done".into())).await?;
+            self.put_away(&Caller::system(), worktree.id, Loss::Snapshot("its task was deleted".into())).await?;
         }
         Ok(())
     }
 
     /// Whether nothing is left of a repository that a worktree could be removed from.
-    async fn repository_is_gone(&self, id: RepositoryId) -> Result<bool> {
+    pub(super) async fn repository_is_gone(&self, id: RepositoryId) -> Result<bool> {
         let repository = self.store().read(move |read| Box::pin(async move { read.repository_fetch(id).await })).await?;
         Ok(repository.and_then(|r| r.local_path).is_none_or(|path| !Path::new(&path).exists()))
     }
@@ -72,12 +116,19 @@ impl Engine {
         let before = self.place_of(worktree).await?.ok_or_else(gone)?;
         let bench = self.bench(&before.repository).await?;
         let _turn = bench.turn().await;
+        let _ground = self.ground_turn(before.task().id).await;
         self.settle_worktree(&bench, worktree).await?;
         let place = self.place_of(worktree).await?.ok_or_else(gone)?;
+        self.put_away_within(&bench, caller, place, loss).await
+    }
+
+    /// The same within the turns of the repository and of the task's ground. A run that is opened from here on waits
+    /// for the latter, and then finds what is left.
+    async fn put_away_within(&self, bench: &Bench, caller: &Caller, place: Place, loss: Loss) -> Result<Aside> {
         self.check_unused(&place).await?;
         self.end_leftovers(place.task().id).await?;
-        let has_work = has_own_commits(&bench, &place).await?;
-        let snapshot = self.remove_folder(&bench, &place, &loss).await?;
+        let has_work = has_own_commits(bench, &place).await?;
+        let snapshot = self.remove_folder(bench, &place, &loss).await?;
         let worktree = &place.worktree;
         let branch_deleted = if has_work && worktree.state != State::Merged {
             false

@@ -11,18 +11,28 @@ use taskyard_domain::repository::Repository;
 use taskyard_git::record;
 
 impl Engine {
-    /// Settles every merge and revert that isn't ended, then clears private trees that nobody needs any more.
-    /// Safe to run at any time; a repository that can't be opened now is left for the next time.
+    /// Settles every merge and revert that isn't ended. Safe and cheap to run at any time: what goes on right now has
+    /// its repository's turn and is passed by, and a repository that can't be opened is left for the next time.
     ///
     /// # Errors
     /// When the store can't be read.
     pub(crate) async fn reconcile_merges(&self) -> Result<()> {
         let records = self.store().read(|read| Box::pin(async move { read.merge_unfinished().await })).await?;
-        for record in records {
+        // An open conflict waits for a person.
+        for record in records.into_iter().filter(|r| r.state != State::Open || !has_tree(r)) {
             if let Err(error) = self.settle_alone(&record).await {
-                tracing::warn!(merge = %record.id, %error, "a merge that was cut off can't be settled now");
+                tracing::info!(merge = %record.id, %error, "a merge that was cut off can't be settled now");
             }
         }
+        Ok(())
+    }
+
+    /// Clears private trees and refs of merges that nobody needs any more. For the start alone: what is being looked
+    /// at or merged uses the same space.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub(crate) async fn sweep_merges(&self) -> Result<()> {
         for repository in self.all_repositories().await? {
             if let Err(error) = self.sweep_scratch(&repository).await {
                 tracing::warn!(repository = %repository.name, %error, "the scratch space of merges can't be cleared now");
@@ -34,7 +44,7 @@ impl Engine {
     async fn settle_alone(&self, record: &MergeRecord) -> Result<()> {
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };
         let bench = self.bench(&place.repository).await?;
-        let _turn = bench.turn().await;
+        let Some(_turn) = bench.try_turn() else { return Ok(()) };
         self.settle_worktree(&bench, record.worktree_id).await.map(|_| ())
     }
 

@@ -28,7 +28,10 @@ pub(crate) enum Outcome {
         files: Vec<String>,
     },
     /// The target had all of it already; nothing was done.
-    Nothing,
+    Nothing {
+        /// The branch's commit.
+        tip: String,
+    },
 }
 
 /// Why a step stopped.
@@ -72,7 +75,7 @@ impl Engine {
         // Read again: a merge that had its turn before us may have changed everything.
         let place = self.place_of(worktree).await?.ok_or_else(gone)?;
         let record = match self.begin_merge(caller, &bench, &place, wish).await.map_err(unchanged)? {
-            Begun::Nothing => return Ok(Outcome::Nothing),
+            Begun::Nothing(tip) => return Ok(Outcome::Nothing { tip }),
             Begun::Record(record) => *record,
         };
         match self.compute_step(&bench, &record).await {
@@ -82,7 +85,7 @@ impl Engine {
             }
             Err(Stop::Git(Git::NothingToMerge { .. })) => {
                 self.give_up(&bench, &record).await?;
-                Ok(Outcome::Nothing)
+                Ok(Outcome::Nothing { tip: record.tip })
             }
             Err(stop) => {
                 self.give_up(&bench, &record).await?;

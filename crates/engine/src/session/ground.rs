@@ -19,11 +19,13 @@ use taskyard_domain::task::Task;
 use taskyard_domain::worktree::{CopiedFile, State, Worktree};
 use taskyard_domain::{Error, Result};
 use taskyard_git::script::Script;
-use taskyard_git::worktree::{Plan, Wanted};
-use taskyard_git::{Oid, Repo, furnished};
+use taskyard_git::worktree::{Plan, Ready, Wanted};
+use taskyard_git::{Error as Git, Oid, Repo, furnished};
 
 /// How much of a script's output the log keeps, bytes.
 const SCRIPT_LOG_LIMIT: u64 = 1 << 20;
+/// How many places are tried for one worktree.
+const PLANS: usize = 5;
 
 /// A worktree that is there, isolated, and ready for an agent.
 pub(super) struct Ground {
@@ -35,6 +37,33 @@ pub(super) struct Ground {
     pub tree: Repo,
     /// Its commit when the run started.
     pub start_commit: Oid,
+}
+
+/// What a task's worktree is made from and where it goes.
+pub(crate) struct Site<'a> {
+    pub levels: &'a Levels,
+    pub repository: &'a Repository,
+    /// The user's checkout or bare repository.
+    pub project: &'a Repo,
+    /// The folder that the worktree goes below.
+    pub root: PathBuf,
+}
+
+impl Site<'_> {
+    fn wanted<'a>(&'a self, name: &'a str) -> Wanted<'a> {
+        Wanted { root: &self.root, prefix: &self.repository.branch_prefix, name }
+    }
+}
+
+/// Has git make what `worktree` says, or find it made.
+async fn make(project: &Repo, worktree: &Worktree) -> Result<Result<Ready, Git>> {
+    let plan = Plan { path: PathBuf::from(&worktree.path), branch: worktree.branch.clone() };
+    if worktree.is_ready {
+        let tip = worktree.tip.as_deref().and_then(Oid::parse);
+        return Ok(taskyard_git::worktree::attach(project, &plan, tip.as_ref()).await);
+    }
+    let base = Oid::parse(&worktree.base_commit).ok_or_else(|| Error::internal("a worktree's base is no commit id"))?;
+    Ok(taskyard_git::worktree::create(project, &plan, &base).await)
 }
 
 impl Ground {
@@ -59,7 +88,7 @@ impl Engine {
         settings: &Settings,
         recorder: &mut Recorder,
     ) -> Result<Ground> {
-        let (repository, current, parent) = self.ground_facts(levels).await?;
+        let repository = self.repository_of(levels).await?;
         let local = repository.local_path.clone().ok_or_else(|| {
             Error::precondition(format!("the repository {} has no local path yet", repository.name)).with_field("repository_id")
         })?;
@@ -67,12 +96,8 @@ impl Engine {
         let (name, value) = super::launch::mark(session.id);
         let project = Repo::open(&self.git().marked(name, &value), Path::new(&local)).await.map_err(fold::git)?;
         project.check_not_switched_bare().map_err(fold::git)?;
-        let usable = current.filter(|w| w.repository_id == repository.id && matches!(w.state, State::Active | State::Kept));
-        let mut worktree = match usable {
-            Some(worktree) => worktree,
-            None => self.plan_worktree(levels, &repository, &project, parent, settings).await?,
-        };
-        let tree = self.materialise(&project, &mut worktree).await?;
+        let site = Site { levels, repository: &repository, project: &project, root: self.worktree_root(settings, &repository) };
+        let (mut worktree, tree) = self.stand(&site).await?;
         if worktree.is_ready {
             taskyard_git::commit::clear_stale_lock(&tree).await.map_err(fold::git)?;
         }
@@ -89,46 +114,42 @@ impl Engine {
         Ok(Ground { worktree, repository, project, tree, start_commit })
     }
 
-    async fn ground_facts(&self, levels: &Levels) -> Result<(Repository, Option<Worktree>, Option<Worktree>)> {
+    async fn repository_of(&self, levels: &Levels) -> Result<Repository> {
         let levels = levels.clone();
-        self.store()
-            .read(move |read| {
-                Box::pin(async move {
-                    let repository = levels.repository(read).await?;
-                    let current = read.worktree_current(levels.task.id).await?;
-                    let parent = match levels.task.parent_id {
-                        Some(parent) => read.worktree_current(parent).await?,
-                        None => None,
-                    };
-                    Ok((repository, current, parent))
-                })
-            })
-            .await
+        self.store().read(move |read| Box::pin(async move { levels.repository(read).await })).await
+    }
+
+    /// Below which folder a repository's worktrees are made.
+    fn worktree_root(&self, settings: &Settings, repository: &Repository) -> PathBuf {
+        let root = if settings.worktree_root.is_empty() { self.paths().worktrees() } else { PathBuf::from(&settings.worktree_root) };
+        root.join(&repository.name)
+    }
+
+    /// The task's worktree with its folder, made or found. A cleanup of it that is under way ends first.
+    pub(crate) async fn stand(&self, site: &Site<'_>) -> Result<(Worktree, Repo)> {
+        let task = site.levels.task.id;
+        let _turn = self.ground_turn(task).await;
+        let current = self.store().read(move |read| Box::pin(async move { read.worktree_current(task).await })).await?;
+        let usable = current.filter(|w| w.repository_id == site.repository.id && matches!(w.state, State::Active | State::Kept));
+        let mut worktree = match usable {
+            Some(worktree) => worktree,
+            None => self.plan_worktree(site).await?,
+        };
+        let tree = self.materialise(site, &mut worktree).await?;
+        Ok((worktree, tree))
     }
 
     /// Chooses base, folder and branch, and writes the intent.
-    async fn plan_worktree(
-        &self,
-        levels: &Levels,
-        repository: &Repository,
-        project: &Repo,
-        parent: Option<Worktree>,
-        settings: &Settings,
-    ) -> Result<Worktree> {
-        let task = &levels.task;
-        let target = task.config.target_branch.clone().or_else(|| levels.list.config.target_branch.clone());
-        // A child starts from its parent's base; everything else from where its work will go.
-        let named = parent.and_then(|p| p.base_branch).or(target);
-        let base = project.base(named.as_deref(), repository.default_branch.as_deref()).await.map_err(fold::git)?;
-        let root = if settings.worktree_root.is_empty() { self.paths().worktrees() } else { PathBuf::from(&settings.worktree_root) };
-        let wanted = Wanted { root: &root.join(&repository.name), prefix: &repository.branch_prefix, name: &task.branch_leaf() };
-        let plan = taskyard_git::worktree::plan(project, &wanted).await.map_err(fold::git)?;
+    async fn plan_worktree(&self, site: &Site<'_>) -> Result<Worktree> {
+        let task = &site.levels.task;
+        let base = self.choose_base(site).await?;
+        let plan = taskyard_git::worktree::plan(site.project, &site.wanted(&task.branch_leaf())).await.map_err(fold::git)?;
         let now = self.now();
         let worktree = Worktree {
             id: WorktreeId::new(self.ids()),
             workspace_id: task.workspace_id,
             task_id: task.id,
-            repository_id: repository.id,
+            repository_id: site.repository.id,
             path: plan.path.to_string_lossy().into_owned(),
             branch: plan.branch,
             base_branch: base.branch,
@@ -147,20 +168,40 @@ impl Engine {
         Ok(worktree)
     }
 
-    /// Has git make the worktree, or put a lost folder back from its branch or kept tip.
-    async fn materialise(&self, project: &Repo, worktree: &mut Worktree) -> Result<Repo> {
-        let plan = Plan { path: PathBuf::from(&worktree.path), branch: worktree.branch.clone() };
-        let oid = |text: &Option<String>| text.as_deref().and_then(Oid::parse);
-        let made = if worktree.is_ready {
-            taskyard_git::worktree::attach(project, &plan, oid(&worktree.tip).as_ref()).await
-        } else {
-            let base = Oid::parse(&worktree.base_commit).ok_or_else(|| Error::internal("a worktree's base is no commit id"))?;
-            taskyard_git::worktree::create(project, &plan, &base).await
+    /// Has git make the worktree, or put a lost folder back from its branch or kept tip. What somebody else has put in
+    /// its place meanwhile stays, and the worktree goes to another.
+    async fn materialise(&self, site: &Site<'_>, worktree: &mut Worktree) -> Result<Repo> {
+        let mut tries = 0;
+        let ready = loop {
+            tries += 1;
+            match make(site.project, worktree).await? {
+                Ok(ready) => break ready,
+                Err(Git::PathTaken { .. } | Git::BranchTaken { .. }) if tries < PLANS => self.replan(site, worktree).await?,
+                Err(error) => return Err(fold::git(error)),
+            }
         };
-        let ready = made.map_err(fold::git)?;
         worktree.path = ready.path.to_string_lossy().into_owned();
         worktree.has_folder = true;
-        Repo::open(project.git(), &ready.path).await.map_err(fold::git)
+        Repo::open(site.project.git(), &ready.path).await.map_err(fold::git)
+    }
+
+    /// Moves the intent to a free folder: with its branch while that is its own, else with a new one.
+    async fn replan(&self, site: &Site<'_>, worktree: &mut Worktree) -> Result<()> {
+        let leaf = site.levels.task.branch_leaf();
+        let tip = site.project.tip(&format!("refs/heads/{}", worktree.branch)).await.map_err(fold::git)?;
+        let is_own = worktree.is_ready || tip.is_none_or(|tip| tip.as_str() == worktree.base_commit);
+        let path = if is_own {
+            taskyard_git::worktree::free_path(site.project, &site.root, &leaf).await.map_err(fold::git)?
+        } else {
+            let plan = taskyard_git::worktree::plan(site.project, &site.wanted(&leaf)).await.map_err(fold::git)?;
+            worktree.branch = plan.branch;
+            plan.path
+        };
+        tracing::info!(from = %worktree.path, to = %path.display(), "something else is where a worktree was to be");
+        worktree.path = path.to_string_lossy().into_owned();
+        worktree.updated_at = self.now();
+        let row = worktree.clone();
+        self.store().write(move |tx| Box::pin(async move { tx.worktree_update(&row).await })).await
     }
 
     /// Copies files in and runs the setup script.

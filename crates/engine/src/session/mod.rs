@@ -7,6 +7,7 @@
 
 mod actor;
 pub(crate) mod asking;
+mod base;
 mod ending;
 mod ground;
 mod launch;
@@ -14,8 +15,12 @@ mod opening;
 mod prompt;
 mod recording;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use ending::Ending;
+#[cfg(test)]
+pub(crate) use ground::Site;
 pub(crate) use launch::marker;
 pub(crate) use opening::Opening;
 

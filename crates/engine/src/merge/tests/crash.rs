@@ -210,6 +210,24 @@ async fn a_target_that_moved_without_its_tree_is_completed() {
 }
 
 #[tokio::test]
+async fn a_target_without_its_tree_is_completed_by_itself_and_what_goes_on_is_passed_by() {
+    let yard = Yard::new().await;
+    let work = yard.task("Change a").await;
+    yard.work(&work, "a.txt", "task\n").await;
+    merge_until(&yard, &work, Strategy::Merge, Step::Computed, 1).await;
+    let commit = yard.records(work.task).await[0].target_after.clone().unwrap();
+    yard.git(&["update-ref", "refs/heads/main", &commit]).await;
+    let place = yard.engine.place_of(work.worktree).await.unwrap().unwrap();
+    let turn = yard.engine.bench(&place.repository).await.unwrap().turn().await;
+    tokio::time::timeout(std::time::Duration::from_secs(20), yard.engine.reconcile_merges()).await.unwrap().unwrap();
+    assert_eq!(yard.records(work.task).await[0].state, State::Computed);
+    drop(turn);
+    yard.engine.reconcile_merges().await.unwrap();
+    assert_eq!((yard.records(work.task).await[0].state, yard.status(work.task).await), (State::Landed, Status::Done));
+    assert_eq!(yard.git(&["status", "--porcelain"]).await, "");
+}
+
+#[tokio::test]
 async fn nothing_starts_while_a_merge_goes_on() {
     let yard = Yard::new().await;
     let work = yard.task("Add b").await;
@@ -220,6 +238,17 @@ async fn nothing_starts_while_a_merge_goes_on() {
     assert_eq!(error.class, Class::Conflict, "{error}");
     let error = yard.engine.run_task_now(&operator(), about(&work, json!({}))).await.unwrap_err();
     assert_eq!(error.class, Class::Conflict, "{error}");
+    let error = yard.engine.cancel_task(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+    for word in ["cancelled", "ready", "done"] {
+        let error = yard.engine.update_task_status(&operator(), about(&work, json!({ "status": word }))).await.unwrap_err();
+        assert!(error.class == Class::Conflict || word != "cancelled", "{word}: {error}");
+    }
+    let error = yard.engine.update_task(&operator(), about(&work, json!({ "state": "cancelled" }))).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+    let error = yard.engine.delete_task(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert_eq!(error.class, Class::Conflict, "{error}");
+    assert_eq!(yard.status(work.task).await, Status::WaitingForReview);
 }
 
 #[tokio::test]
@@ -229,6 +258,6 @@ async fn private_refs_that_nothing_stands_for_are_dropped_at_the_next_start() {
     yard.work(&work, "b.txt", "b\n").await;
     merge_until(&yard, &work, Strategy::Merge, Step::Concluded, 1).await;
     yard.git(&["update-ref", "refs/taskyard/merges/preview-left", "main"]).await;
-    yard.restarted().reconcile_merges().await.unwrap();
+    yard.restarted().sweep_merges().await.unwrap();
     assert_eq!(yard.git(&["for-each-ref", "refs/taskyard/merges"]).await, "");
 }

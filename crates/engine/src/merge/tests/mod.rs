@@ -5,6 +5,7 @@ mod looking;
 mod merging;
 mod opening;
 mod putting_away;
+mod racing;
 mod reverting;
 mod reviewing;
-mod yard;
+pub(crate) mod yard;

@@ -3,8 +3,9 @@
 use super::yard::{Yard, about, input, operator, operator_ref};
 use serde_json::json;
 use taskyard_domain::Class;
+use taskyard_domain::id::WorktreeId;
 use taskyard_domain::task::{Fact, Status};
-use taskyard_domain::worktree::State;
+use taskyard_domain::worktree::{State, Worktree};
 
 #[tokio::test]
 async fn approving_without_work_is_an_explicit_no_op() {
@@ -26,13 +27,38 @@ async fn approving_without_work_is_an_explicit_no_op() {
 }
 
 #[tokio::test]
-async fn an_approval_of_discarded_work_says_where_it_is() {
+async fn discarded_work_is_not_approved_away() {
     let yard = Yard::new().await;
     let work = yard.task("Discarded").await;
     yard.work(&work, "b.txt", "b\n").await;
-    yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({ "discard_changes": true }))).await.unwrap();
+    yard.write(&work, "new.txt", "untracked\n");
+    let cleanup = about(&work, json!({ "discard_changes": true }));
+    let snapshot = yard.engine.cleanup_task_worktree(&operator(), cleanup).await.unwrap().snapshot_id.unwrap();
+    let error = yard.approve(&work).await.unwrap_err();
+    assert!(error.class == Class::FailedPrecondition && error.message.contains(&work.branch), "{error}");
+    assert!(error.hint.unwrap().contains(&snapshot));
+    assert_eq!(yard.status(work.task).await, Status::WaitingForReview);
+    // One way out: the person takes it over.
+    yard.git(&["merge", "-q", &work.branch]).await;
     let answer = yard.approve(&work).await.unwrap();
     assert!(answer.nothing_to_merge && answer.note.unwrap().contains(&work.branch));
+}
+
+#[tokio::test]
+async fn work_behind_a_merged_worktree_is_not_approved_away() {
+    let yard = Yard::new().await;
+    let work = yard.task("Two").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    let older = yard.worktree(work.worktree).await;
+    let (id, created_at) = (WorktreeId::new(yard.engine.ids()), older.created_at + jiff::SignedDuration::from_secs(1));
+    let newer =
+        Worktree { id, state: State::Merged, has_folder: false, branch: "gone".into(), path: "/nowhere".into(), created_at, ..older };
+    yard.engine.store().write(move |tx| Box::pin(async move { tx.worktree_insert(&newer).await })).await.unwrap();
+    let error = yard.approve(&work).await.unwrap_err();
+    assert!(error.class == Class::FailedPrecondition && error.message.contains(&work.branch), "{error}");
+    assert!(error.hint.unwrap().contains(&work.worktree.to_string()));
+    assert!(yard.merge(&work, json!({ "worktree_id": work.worktree.to_string() })).await.unwrap().merged);
+    assert_eq!(yard.status(work.task).await, Status::Done);
 }
 
 #[tokio::test]

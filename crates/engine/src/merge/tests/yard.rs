@@ -1,5 +1,6 @@
 //! A repository, a store and an engine at rest; tasks that wait for review with work in their worktrees.
 
+use crate::session::Site;
 use crate::{Caller, Engine, Options, Paths, SystemClock, SystemIds};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,7 +21,7 @@ use taskyard_testkit::repo::Repo;
 use tempfile::TempDir;
 
 /// Everything a merge needs.
-pub(super) struct Yard {
+pub(crate) struct Yard {
     pub repo: Repo,
     pub engine: Engine,
     data: TempDir,
@@ -29,7 +30,7 @@ pub(super) struct Yard {
 }
 
 /// A task with its worktree.
-pub(super) struct Work {
+pub(crate) struct Work {
     pub task: TaskId,
     pub short: String,
     pub worktree: WorktreeId,
@@ -77,6 +78,24 @@ impl Yard {
     pub async fn bare_task(&self, title: &str) -> TaskId {
         let task = input(json!({ "list_id": self.list.to_string(), "title": title }));
         self.engine.add_task(&operator(), task).await.unwrap().task_id.parse().unwrap()
+    }
+
+    /// Where the task's next run would stand, with its folder.
+    pub async fn stand(&self, task: TaskId) -> Result<Worktree> {
+        let row = self.row(task).await;
+        let read = self.engine.store().read(move |read| {
+            Box::pin(async move {
+                let levels = crate::resolve::Levels::of(read, row).await?;
+                let repository = levels.repository(read).await?;
+                Ok((levels, repository))
+            })
+        });
+        let (levels, repository) = read.await?;
+        let project = taskyard_git::Repo::open(self.engine.git(), &self.repo.path()).await.unwrap();
+        let site = Site { levels: &levels, repository: &repository, project: &project, root: self.data().join("worktrees") };
+        let (worktree, tree) = self.engine.stand(&site).await?;
+        assert_eq!(tree.root(), Path::new(&worktree.path));
+        Ok(worktree)
     }
 
     /// A task that waits for review, its worktree made from `main`.
@@ -272,23 +291,23 @@ fn engine(repo: &Repo, store: Store, data: &Path) -> Engine {
     })
 }
 
-pub(super) fn operator() -> Caller {
+pub(crate) fn operator() -> Caller {
     Caller::operator(Face::Cli)
 }
 
 /// The same where a future borrows it.
-pub(super) fn operator_ref() -> &'static Caller {
+pub(crate) fn operator_ref() -> &'static Caller {
     static OPERATOR: std::sync::OnceLock<Caller> = std::sync::OnceLock::new();
     OPERATOR.get_or_init(operator)
 }
 
 /// A command's input from what a caller would send.
-pub(super) fn input<T: DeserializeOwned>(value: impl Serialize) -> T {
+pub(crate) fn input<T: DeserializeOwned>(value: impl Serialize) -> T {
     serde_json::from_value(serde_json::to_value(value).unwrap()).unwrap()
 }
 
 /// The input of a command about a task, with more arguments.
-pub(super) fn about<T: DeserializeOwned>(work: &Work, more: Value) -> T {
+pub(crate) fn about<T: DeserializeOwned>(work: &Work, more: Value) -> T {
     let mut all = json!({ "task_id": work.short });
     all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     input(all)
