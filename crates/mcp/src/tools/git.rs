@@ -47,7 +47,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "continue_merge",
         "Finish a merge left open, after resolving its files.",
         &[TASK_ID, WORKTREE_ID],
-        &[("merged", K::Boolean), ("merge_open", K::Boolean), ("task_id", K::String), ("status", K::String), ("files", K::Strings)],
+        &[("merged", K::Boolean), ("merge_open", K::Boolean), ("task_id", K::String), ("status", K::String)],
     ),
     Tool::write(
         "abort_merge",
