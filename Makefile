@@ -23,7 +23,7 @@ test: ## Run all tests, on SQLite and on a throw-away PostgreSQL
 lint: ## Formatting, clippy with the project's bans, which crate may use which
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) $(TESTER) -p taskyard --test house --locked
+	$(CARGO) $(TESTER) --workspace --test house --locked
 
 fmt: ## Format
 	$(CARGO) fmt --all
