@@ -12,10 +12,9 @@ mod sse;
 
 pub use sessions::SessionStore;
 
-use crate::dispatch::Dispatcher;
-use crate::server::Handler;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
@@ -52,9 +51,15 @@ impl Departure {
     }
 }
 
-/// The routes `/mcp`, `/mcp/sse` and `/mcp/message`. Cancelling `shutdown` ends every open stream.
-pub fn router(dispatcher: Dispatcher, store: Arc<dyn SessionStore>, timing: Timing, shutdown: &CancellationToken) -> Router {
-    let handler = Handler::new(dispatcher, timing.progress);
+/// What answers the protocol's requests behind the routes: [`crate::server::Handler`] in the server, a fixture of
+/// the conformance suite in its test program. A clone serves each connection or request.
+pub trait ProtocolHandler: ServerHandler + Clone {}
+
+impl<H: ServerHandler + Clone> ProtocolHandler for H {}
+
+/// The routes `/mcp`, `/mcp/sse` and `/mcp/message` in front of `handler`. Cancelling `shutdown` ends every open
+/// stream.
+pub fn router(handler: impl ProtocolHandler, store: Arc<dyn SessionStore>, timing: Timing, shutdown: &CancellationToken) -> Router {
     let mut manager = LocalSessionManager::default();
     manager.session_config.sse_retry = None;
     manager.session_config.keep_alive = Some(timing.keep_alive);

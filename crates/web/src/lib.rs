@@ -19,8 +19,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get, post};
 use guard::Guard;
 use std::sync::Arc;
-use taskyard_mcp::Dispatcher;
-use taskyard_mcp::transport::{self, SessionStore, Timing};
+use taskyard_mcp::transport::{self, ProtocolHandler, SessionStore, Timing};
+use taskyard_mcp::{Dispatcher, server};
 use tokio_util::sync::CancellationToken;
 
 /// Largest body of a call of the command line, bytes: an attachment in base64 fits.
@@ -44,6 +44,13 @@ pub struct App {
 
 /// Every route of the server.
 pub fn router(app: App) -> Router {
+    let handler = server::Handler::new(app.dispatcher.clone(), app.timing.progress);
+    router_around(handler, app)
+}
+
+/// The same routes with `handler` behind the MCP endpoint: for test programs that put the transport and everything
+/// before it under test with a handler of their own.
+pub fn router_around(handler: impl ProtocolHandler, app: App) -> Router {
     let calls = Router::new()
         .route("/api/internal/call/{operation}", post(call::call))
         .layer(DefaultBodyLimit::max(MAX_CALL))
@@ -53,7 +60,7 @@ pub fn router(app: App) -> Router {
         // Clients probe these; anything but a plain 404 makes some of them try to log in.
         .route("/.well-known/{*rest}", any(health::nothing))
         .merge(calls)
-        .merge(transport::router(app.dispatcher, app.sessions, app.timing, &app.shutdown))
+        .merge(transport::router(handler, app.sessions, app.timing, &app.shutdown))
         .fallback(health::nothing)
         .layer(from_fn_with_state(Arc::new(app.guard), guard::check))
 }

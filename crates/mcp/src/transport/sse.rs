@@ -3,8 +3,7 @@
 //! A session lives as long as its stream. Clients that only know this transport keep working.
 
 use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
-use super::{Departure, MAX_BODY};
-use crate::server::Handler;
+use super::{Departure, MAX_BODY, ProtocolHandler};
 use crate::toolset::{Selection, pairs};
 use axum::Router;
 use axum::body::Bytes;
@@ -39,13 +38,13 @@ struct Inbox {
 }
 
 #[derive(Clone)]
-struct Sessions {
-    handler: Handler,
+struct Sessions<H> {
+    handler: H,
     open: Arc<Mutex<HashMap<String, Inbox>>>,
     shutdown: CancellationToken,
 }
 
-impl Sessions {
+impl<H> Sessions<H> {
     fn inbox(&self, id: &str) -> Option<Inbox> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
@@ -58,16 +57,16 @@ impl Sessions {
 }
 
 /// The two routes of the transport.
-pub(super) fn router(handler: Handler, shutdown: CancellationToken) -> Router {
+pub(super) fn router<H: ProtocolHandler>(handler: H, shutdown: CancellationToken) -> Router {
     let sessions = Sessions { handler, open: Arc::default(), shutdown };
     Router::new()
-        .route("/mcp/sse", get(open))
-        .route("/mcp/message", post(message))
+        .route("/mcp/sse", get(open::<H>))
+        .route("/mcp/message", post(message::<H>))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(sessions)
 }
 
-async fn open(State(sessions): State<Sessions>, parts: Parts) -> Response {
+async fn open<H: ProtocolHandler>(State(sessions): State<Sessions<H>>, parts: Parts) -> Response {
     let query = parts.uri.query().unwrap_or("");
     if let Err(error) = Selection::from_query(query) {
         return answer::json_response(StatusCode::BAD_REQUEST, &answer::error(&Value::Null, INVALID_PARAMS, &error.message));
@@ -97,7 +96,7 @@ async fn open(State(sessions): State<Sessions>, parts: Parts) -> Response {
     Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
 }
 
-async fn message(State(sessions): State<Sessions>, mut parts: Parts, body: Bytes) -> Response {
+async fn message<H: ProtocolHandler>(State(sessions): State<Sessions<H>>, mut parts: Parts, body: Bytes) -> Response {
     let id = pairs(parts.uri.query().unwrap_or("")).find(|(key, _)| matches!(key.as_str(), "sessionId" | "session_id"));
     let Some(inbox) = id.and_then(|(_, id)| sessions.inbox(&id)) else {
         return answer::text_response(StatusCode::NOT_FOUND, "Not Found: Session not found");
