@@ -2,7 +2,7 @@
 CARGO ?= cargo
 TESTER := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
 
-.PHONY: help build release demo test lint fmt
+.PHONY: help build release demo test lint fmt test-repositories test-agents
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -19,6 +19,15 @@ demo: ## Do the main job on a throw-away repository and leave the server running
 
 test: ## Run all tests, on SQLite and on a throw-away PostgreSQL
 	scripts/test-postgres.sh run $(CARGO) $(TESTER) --workspace --locked
+
+test-repositories: ## The whole flow on repositories made from published packages (needs npm, pip, apt-get; 600 MB)
+	repositories=$$(scripts/real-repositories.sh) && TASKYARD_REAL_REPOSITORIES=$$repositories \
+		$(CARGO) nextest run --profile repositories -p taskyard --test repositories --locked
+
+test-agents: ## Real agents with scripted models, offline (needs npm; 3.5 GB)
+	agents=$$(scripts/install-agents.sh) && $(CARGO) nextest run --no-run --profile agents -p taskyard --test agents --locked && \
+		TASKYARD_TEST_AGENTS=$$agents scripts/offline.sh \
+		$(CARGO) nextest run --profile agents -p taskyard --test agents --locked --offline
 
 lint: ## Formatting, clippy with the project's bans, which crate may use which
 	$(CARGO) fmt --all --check

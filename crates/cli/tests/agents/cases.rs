@@ -1,0 +1,228 @@
+//! What every agent has to be able to do, however it is spoken to: each function sets a stage, does one thing, and looks
+//! at what came of it in git, in Taskyard's records and on the model's side.
+
+use crate::harness::{Configure, Stage};
+use crate::support::{eventually, lives};
+use serde_json::{Value, json};
+use taskyard_testkit::model::scenario::{Failure, Scenario, Step, Times, hang, mcp, run, say, write};
+
+/// A command that leaves a process in a session of its own and then takes long: `pids` tells both processes.
+const LONG: &str = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > pids.new; echo $$ >> pids.new; mv pids.new pids; sleep 1000";
+
+/// A file, a commit, a call of one of Taskyard's tools, a last word.
+fn whole_job() -> Scenario {
+    let subtask = json!({ "parent_id": "TY-1", "title": "What is left to do" });
+    Scenario::new()
+        .reply([say("I write the file."), write("{{cwd}}/hello.txt", "hello\n")])
+        .reply([run("git add -A && git commit -q -m 'Add hello.txt' && git log --oneline | head -1")])
+        .reply([mcp("taskyard", "add_subtask", subtask)])
+        .reply([say("Done: hello.txt is committed.")])
+        .tokens(1200, 80)
+}
+
+/// The whole job on default settings, up to the merge.
+pub async fn job(configure: Configure) {
+    let stage = Stage::new(configure, whole_job()).await;
+    let task = stage.queue("Say hello in a file").await;
+    stage.wait(&task, "waiting_for_review").await;
+    assert_eq!(stage.commits(&task).await, ["Add hello.txt"]);
+    assert_eq!(stage.yard.outcomes(&task).await, ["succeeded"]);
+    let worktree = stage.yard.worktree(&task).await;
+    assert_eq!(std::fs::read_to_string(worktree.join("hello.txt")).unwrap(), "hello\n");
+    let left = stage.yard.repo.git_in(&worktree, &["status", "--porcelain"]).await.unwrap();
+    assert_eq!(left, "", "the agent's own commit holds everything");
+    called_with_the_runs_token(&stage, &task).await;
+    let run = stage.yard.run(&task).await;
+    let served = i64::try_from(stage.playing.served().iter().filter(|served| served.reply.is_some()).count()).unwrap();
+    assert!(served >= 4, "{:#?}", stage.playing.served());
+    assert_eq!((&run["input_tokens"], &run["output_tokens"]), (&json!(served * 1200), &json!(served * 80)), "{run:#}");
+    assert_eq!(run["turns"], served, "{run:#}");
+    stage.yard.nothing_lives(&task).await;
+    stage.no_problems();
+    stage.server().call("review_task", json!({ "task_id": task, "decision": "approve" })).await;
+    assert_eq!(stage.yard.repo.git(&["show", "main:hello.txt"]).await.unwrap(), "hello");
+}
+
+/// The subtask is there, and the audit log says that this task's run made it over MCP.
+async fn called_with_the_runs_token(stage: &Stage, task: &str) {
+    let workspace = stage.server().call("list_workspaces", json!({})).await["workspaces"][0]["id"].clone();
+    let log = stage.server().call("get_audit_log", json!({ "workspace": workspace, "action": "task.created" })).await;
+    let run = stage.yard.run(task).await["id"].as_str().unwrap().to_owned();
+    let by_run = |entry: &&Value| entry["face"] == "mcp" && entry["actor"].as_str().unwrap().contains(&run);
+    let entry = log["entries"].as_array().unwrap().iter().find(by_run).unwrap_or_else(|| panic!("no entry of {run}: {log:#}"));
+    let child = stage.yard.get(entry["target_id"].as_str().unwrap()).await;
+    assert_eq!(child["title"], "What is left to do", "{child:#}");
+}
+
+/// With the policy `ask` a person allows one command and refuses the next: the agent is told and goes on.
+pub async fn permission(configure: Configure) {
+    let scenario = Scenario::new()
+        .reply([run("echo yes > allowed.txt")])
+        .reply([run("echo no > refused.txt")])
+        .reply([say("Then I leave it.")]);
+    let stage = Stage::with(configure, &["--permissions", "ask"], scenario).await;
+    let task = stage.queue("Ask before you do anything").await;
+    let mut answers = 0;
+    // Some agents ask about more than the commands; only what would write the second file is refused.
+    while stage.yard.status(&task).await != "waiting_for_review" {
+        let open = eventually("a question or the end", async || {
+            let open = stage.yard.questions().await;
+            let status = stage.yard.status(&task).await;
+            assert!(["queued", "in_progress", "waiting_for_input", "waiting_for_review"].contains(&status.as_str()), "{status}");
+            (!open.is_empty() || status == "waiting_for_review").then_some(open)
+        })
+        .await;
+        let Some(question) = open.first() else { break };
+        let refuses = question.to_string().contains("refused.txt");
+        let answer: &[&str] = if refuses { &["--deny", "not this one"] } else { &["--allow"] };
+        let told = stage.server().cli(&[&["task", "answer", "TY-1"], answer].concat()).await;
+        assert_eq!(told.code, 0, "{told:?}");
+        answers += 1;
+    }
+    assert!(answers >= 2, "{answers} questions");
+    let worktree = stage.yard.worktree(&task).await;
+    assert!(worktree.join("allowed.txt").exists() && !worktree.join("refused.txt").exists());
+    assert_eq!(stage.yard.outcomes(&task).await, ["succeeded"]);
+    let log = stage.yard.log(&task).await;
+    assert!(log.contains("Then I leave it."), "{log}");
+    stage.no_problems();
+}
+
+/// Cancelled while a tool runs: everything ends, also what left the process group; work goes on in the same conversation.
+pub async fn cancel(configure: Configure) {
+    let scenario = Scenario::new()
+        .reply([say("This takes long."), run(LONG)])
+        .reply([run("echo went on > on.txt && git add on.txt && git commit -qm 'Go on'")])
+        .reply([say("Done.")]);
+    let stage = Stage::new(configure, scenario).await;
+    let task = stage.queue("Do something long").await;
+    let pids = pids(&stage, &task).await;
+    let cancelled = stage.server().call("cancel_task", json!({ "task_id": task })).await;
+    assert_eq!((&cancelled["status"], &cancelled["worktree_kept"]), (&json!("cancelled"), &json!(true)));
+    all_gone(&pids);
+    stage.yard.nothing_lives(&task).await;
+    assert_eq!(stage.end(&task).await, ("cancelled".into(), "cancelled by a person".into()));
+    stage.server().call("continue_task", json!({ "task_id": task, "prompt": "Go on after all" })).await;
+    stage.wait(&task, "waiting_for_review").await;
+    assert_eq!(stage.commits(&task).await, ["Go on"]);
+    assert_eq!(stage.yard.outcomes(&task).await, ["succeeded", "cancelled"]);
+    went_on_in_the_same_conversation(&stage, &task).await;
+}
+
+/// Cancelled while the model says nothing more.
+pub async fn cancel_silent_model(configure: Configure) {
+    let stage = Stage::new(configure, Scenario::new().reply([say("I think about it and never stop."), hang()])).await;
+    let task = stage.queue("Think").await;
+    stage.served("hanging").await;
+    let cancelled = stage.server().call("cancel_task", json!({ "task_id": task })).await;
+    assert_eq!(cancelled["status"], "cancelled");
+    stage.yard.nothing_lives(&task).await;
+    assert_eq!(stage.end(&task).await, ("cancelled".into(), "cancelled by a person".into()));
+    stage.no_problems();
+}
+
+/// `kill -9` of the server in mid-tool: at the next start everything left over is ended, and the conversation goes on.
+pub async fn crash(configure: Configure) {
+    let scenario = Scenario::new()
+        .reply([say("This takes long."), run(LONG)])
+        .reply([run("rm -f pids && echo back > back.txt && git add -A && git commit -qm 'Come back'")])
+        .reply([say("Done.")]);
+    let mut stage = Stage::new(configure, scenario).await;
+    let task = stage.queue("Survive a crash").await;
+    let pids = pids(&stage, &task).await;
+    stage.yard.server.kill9().await;
+    stage.yard.server.launch().await;
+    stage.wait(&task, "waiting_for_review").await;
+    all_gone(&pids);
+    assert_eq!(stage.commits(&task).await, ["Come back"]);
+    assert_eq!(stage.yard.outcomes(&task).await, ["succeeded", "interrupted"]);
+    went_on_in_the_same_conversation(&stage, &task).await;
+    stage.yard.nothing_lives(&task).await;
+}
+
+/// What an agent gets over by itself: the work is done in one run, and the transcript tells of the trouble.
+pub async fn recovers(configure: Configure, failures: Vec<Step>) {
+    let work = run("echo ok > ok.txt && git add -A && git commit -qm 'Get through'");
+    let first = failures.into_iter().chain([say("Now it works."), work]);
+    let stage = Stage::new(configure, Scenario::new().reply(first).reply([say("Done.")])).await;
+    let task = stage.queue("Get through").await;
+    stage.wait(&task, "waiting_for_review").await;
+    assert_eq!(stage.commits(&task).await, ["Get through"]);
+    assert_eq!(stage.yard.outcomes(&task).await, ["succeeded"]);
+    assert!(stage.playing.served().iter().any(|served| served.outcome != "answered"), "{:#?}", stage.playing.served());
+    stage.no_problems();
+}
+
+/// A failed model for every way to fail that passes.
+pub fn passing_failures() -> Vec<Step> {
+    vec![
+        Failure::status(429).message("slow down").header("retry-after", 1).into(),
+        Failure::status(500).into(),
+        Step::Break { text: "these words are cut off somewhere in the middle of them".into(), times: Times::Only(1) },
+    ]
+}
+
+/// A failure that doesn't pass: the task fails and the reason says what a person has to know.
+pub async fn fails(configure: Configure, failure: Failure, words: &[&str]) {
+    let stage = Stage::new(configure, Scenario::new().reply([failure.into()])).await;
+    let task = stage.queue("Fail").await;
+    let shown = stage.wait(&task, "failed").await;
+    let (outcome, reason) = stage.end(&task).await;
+    assert_eq!(outcome, "failed", "{shown:#}");
+    for word in words {
+        assert!(reason.contains(word), "no {word:?} in: {reason}");
+    }
+    assert_eq!(shown["failure"], reason, "{shown:#}");
+    stage.yard.nothing_lives(&task).await;
+    stage.no_problems();
+}
+
+/// A usage limit: the task is queued again until the stated time, the account pauses, nothing counts as a failure.
+pub async fn limit(configure: Configure, failure: impl Fn(i64) -> Failure) {
+    let reset_at = (jiff_now() + 3 * 3600) / 60 * 60;
+    let work = run("echo ok > ok.txt && git add -A && git commit -qm 'After the pause'");
+    let scenario = Scenario::new().reply([failure(reset_at).into(), work]).reply([say("Done.")]);
+    let stage = Stage::new(configure, scenario).await;
+    let task = stage.queue("Hit the limit").await;
+    let shown = eventually("the task to be paused", async || {
+        let shown = stage.yard.get(&task).await;
+        assert_ne!(shown["status"], "failed", "{shown:#}");
+        (shown["status"] == "queued" && shown["last_outcome"] == "limited").then_some(shown)
+    })
+    .await;
+    let until: taskyard_domain::Timestamp = shown["not_before"].as_str().unwrap().parse().unwrap();
+    let off = until.as_second() - reset_at;
+    assert!(off.abs() <= 60, "paused until {until}, {off} s off");
+    let agents = stage.server().call("list_agents", json!({})).await;
+    assert_eq!(agents["agents"][0]["limited_until"], shown["not_before"], "{agents:#}");
+    assert_eq!(shown["failure"], Value::Null);
+    stage.no_problems();
+}
+
+fn jiff_now() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_secs()).unwrap()
+}
+
+/// The processes that [`LONG`] told, all alive.
+async fn pids(stage: &Stage, task: &str) -> Vec<i32> {
+    let text = stage.file(task, "pids").await;
+    let pids: Vec<i32> = text.lines().map(|line| line.trim().parse().unwrap()).collect();
+    assert!(pids.len() == 2 && pids.iter().all(|pid| lives(*pid)), "{pids:?}");
+    pids
+}
+
+fn all_gone(pids: &[i32]) {
+    let left: Vec<&i32> = pids.iter().filter(|pid| lives(**pid)).collect();
+    assert!(left.is_empty(), "left over: {left:?} of {pids:?}");
+}
+
+/// The model was shown the history (the second reply was asked for), and nobody was told of a new beginning.
+async fn went_on_in_the_same_conversation(stage: &Stage, task: &str) {
+    let replies: Vec<usize> = stage.playing.served().iter().filter_map(|served| served.reply).collect();
+    assert_eq!(replies.iter().filter(|reply| **reply == 0).count(), 1, "{:#?}", stage.playing.served());
+    assert!(replies.contains(&1), "{replies:?}");
+    let log = stage.yard.log(task).await;
+    assert!(!log.contains("a new one begins"), "{log}");
+    stage.no_problems();
+}
