@@ -1,12 +1,13 @@
 //! Waking those who wait for commits. A wake-up carries nothing: the truth is in the tables.
 //!
 //! A subscription registers before it reads, so that a commit in between wakes it again, and reads by number,
-//! so that no event comes twice.
+//! so that no event comes twice. Those who listen for the same share what was read: however many are woken by a
+//! commit, one of them asks the database.
 
 use crate::store::Store;
 use crate::tx::{News, Read, Woken};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use taskyard_domain::Result;
 use taskyard_domain::event::{Event, Kind};
 use taskyard_domain::id::WorkspaceId;
@@ -14,18 +15,71 @@ use tokio::sync::watch;
 
 /// Events read at a time.
 const PAGE: i64 = 256;
+/// Events that are kept for those who are woken later by the same commit.
+const KEPT: usize = 256;
 
 /// Kinds of events that somebody listens for; `None` is all of them.
 type Kinds = Option<&'static [Kind]>;
 
-/// Those who listen for the same.
+/// Those who listen for the same. The channel's value counts the wake-ups.
 #[derive(Debug)]
 struct Ear {
     kinds: Kinds,
-    sender: watch::Sender<()>,
+    sender: watch::Sender<u64>,
+    recent: Arc<tokio::sync::Mutex<Recent>>,
 }
 
-/// Everybody who waits. The channels' values mean nothing.
+impl Ear {
+    fn wake(&self) {
+        self.sender.send_modify(|count| *count += 1);
+    }
+}
+
+/// The end of a workspace's log as one of the listeners read it last: all events of the kinds with numbers above
+/// `from`, up to `seen`.
+#[derive(Debug, Default)]
+struct Recent {
+    /// The wake-ups that had been counted before the log was read; `None` before the first time.
+    as_of: Option<u64>,
+    from: i64,
+    seen: i64,
+    events: VecDeque<Event>,
+}
+
+impl Recent {
+    /// The events above `after`, when what is here has everything up to the wake-up `count`.
+    fn behind(&self, after: i64, count: u64) -> Option<(VecDeque<Event>, i64)> {
+        let is_whole = self.as_of.is_some_and(|as_of| as_of >= count) && self.from <= after;
+        let start = self.events.partition_point(|event| event.seq <= after);
+        is_whole.then(|| (self.events.range(start..).cloned().collect(), self.seen.max(after)))
+    }
+
+    /// Whether the log can be followed on from here by one who has seen it up to `after`.
+    fn leads_to(&self, after: i64) -> bool {
+        self.as_of.is_some() && (self.from..=self.seen).contains(&after)
+    }
+
+    /// Adds what was read behind `seen`.
+    fn extend(&mut self, count: u64, page: Vec<Event>, seen: i64) {
+        (self.as_of, self.seen) = (Some(count), seen);
+        self.events.extend(page);
+    }
+
+    /// Forgets what is older than the newest few.
+    fn trim(&mut self) {
+        while self.events.len() > KEPT {
+            self.from = self.events.pop_front().map_or(self.from, |event| event.seq);
+        }
+    }
+}
+
+/// What a subscription hears by.
+pub(crate) struct Hearing {
+    receiver: watch::Receiver<u64>,
+    recent: Arc<tokio::sync::Mutex<Recent>>,
+}
+
+/// Everybody who waits.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     all: watch::Sender<()>,
@@ -37,7 +91,7 @@ impl Wakes {
         self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn watch(&self, workspace: WorkspaceId, kinds: Kinds) -> watch::Receiver<()> {
+    pub(crate) fn watch(&self, workspace: WorkspaceId, kinds: Kinds) -> Hearing {
         let mut workspaces = self.workspaces();
         workspaces.retain(|_, ears| {
             ears.retain(|ear| ear.sender.receiver_count() > 0);
@@ -45,11 +99,12 @@ impl Wakes {
         });
         let ears = workspaces.entry(workspace).or_default();
         if let Some(known) = ears.iter().find(|ear| ear.kinds == kinds) {
-            return known.sender.subscribe();
+            return Hearing { receiver: known.sender.subscribe(), recent: Arc::clone(&known.recent) };
         }
-        let (sender, receiver) = watch::channel(());
-        ears.push(Ear { kinds, sender });
-        receiver
+        let (sender, receiver) = watch::channel(0);
+        let recent = Arc::<tokio::sync::Mutex<Recent>>::default();
+        ears.push(Ear { kinds, sender, recent: Arc::clone(&recent) });
+        Hearing { receiver, recent }
     }
 
     pub(crate) fn watch_all(&self) -> Wake {
@@ -69,16 +124,14 @@ impl Wakes {
     fn wake_workspace(&self, news: &News) {
         for ear in self.workspaces().get(&news.workspace).into_iter().flatten() {
             if ear.kinds.is_none_or(|kinds| news.concerns(kinds)) {
-                ear.sender.send_replace(());
+                ear.wake();
             }
         }
     }
 
     /// Wakes everybody: news may have been missed, or the store was closed.
     pub(crate) fn wake_everybody(&self) {
-        for ear in self.workspaces().values().flatten() {
-            ear.sender.send_replace(());
-        }
+        self.workspaces().values().flatten().for_each(Ear::wake);
         self.all.send_replace(());
     }
 }
@@ -102,7 +155,7 @@ impl Wake {
 /// The events of a workspace in order, each exactly once; all of them, or those of some kinds.
 pub struct Subscription {
     store: Store,
-    receiver: watch::Receiver<()>,
+    hearing: Hearing,
     workspace: WorkspaceId,
     kinds: Kinds,
     /// The last event that was handed out.
@@ -113,8 +166,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    pub(crate) fn new(store: Store, receiver: watch::Receiver<()>, workspace: WorkspaceId, kinds: Kinds, after: i64) -> Self {
-        Self { store, receiver, workspace, kinds, last: after, seen: after, page: VecDeque::new() }
+    pub(crate) fn new(store: Store, hearing: Hearing, workspace: WorkspaceId, kinds: Kinds, after: i64) -> Self {
+        Self { store, hearing, workspace, kinds, last: after, seen: after, page: VecDeque::new() }
     }
 
     /// The next event, waiting for it. Cancel-safe: a dropped call takes no event with it.
@@ -129,17 +182,43 @@ impl Subscription {
                 return Ok(event);
             }
             // Seen first, read afterwards: a commit during the read raises the signal again.
-            self.receiver.borrow_and_update();
-            let (workspace, kinds, after) = (self.workspace, self.kinds, self.seen);
-            let (page, seen) = self.store.read(move |read| Box::pin(page(read, workspace, kinds, after))).await?;
+            let count = *self.hearing.receiver.borrow_and_update();
+            let (page, seen) = self.look(count).await?;
             self.seen = seen;
             if page.is_empty() {
                 // The store holds the sending half, and this holds the store: it can't be gone.
-                let _ = self.receiver.changed().await;
+                let _ = self.hearing.receiver.changed().await;
             } else {
-                self.page = page.into();
+                self.page = page;
             }
         }
+    }
+
+    /// The next events, and how far the log is read with them: those that another listener has read since the wake-up
+    /// `count`, else what the database has. Only one listener reads at a time.
+    async fn look(&self, count: u64) -> Result<(VecDeque<Event>, i64)> {
+        let mut recent = self.hearing.recent.lock().await;
+        if let Some(known) = recent.behind(self.seen, count) {
+            return Ok(known);
+        }
+        let follows = recent.leads_to(self.seen);
+        let after = if follows { recent.seen } else { self.seen };
+        let (workspace, kinds) = (self.workspace, self.kinds);
+        let (page, seen) = self.store.read(move |read| Box::pin(page(read, workspace, kinds, after))).await?;
+        let is_all = i64::try_from(page.len()).is_ok_and(|length| length < PAGE);
+        if !follows && (!is_all || self.seen < recent.from) {
+            // One who is far behind catches up alone; what the others share stays theirs.
+            return Ok((page.into(), seen));
+        }
+        if !follows {
+            *recent = Recent { as_of: None, from: after, seen: after, events: VecDeque::new() };
+        }
+        // A page that isn't all of it is as of no wake-up: the next listener reads on.
+        let as_of = if is_all { count } else { recent.as_of.unwrap_or_default() };
+        recent.extend(as_of, page, seen);
+        let answer = recent.behind(self.seen, as_of);
+        recent.trim();
+        Ok(answer.unwrap_or_else(|| (VecDeque::new(), self.seen)))
     }
 
     /// The number of the last event that was handed out; where it began, before the first.

@@ -146,6 +146,33 @@ on_both! {
         }
     }
 
+    /// However many are woken by a commit, few of them ask the database; all of them get everything, once, in order.
+    async fn listeners_share_what_one_has_read(h) {
+        let id = World::stored(h, "home", "TY").await.workspace.id;
+        const KINDS: &[Kind] = &[Kind::TaskUpdated];
+        (append(&h.store, id, 0).await, append_quietly(&h.store, id).await);
+        let listeners: Vec<_> = (0..40).map(|n| h.store.subscribe_kinds(id, KINDS, n % 3)).collect();
+        let before = h.store.read_count();
+        let listening: Vec<_> = listeners
+            .into_iter()
+            .map(|mut listener| {
+                let first = listener.position();
+                tokio::spawn(async move { (first, take(&mut listener, if first == 0 { 11 } else { 10 }).await) })
+            })
+            .collect();
+        for n in 1..=10 {
+            append(&h.store, id, n).await;
+            append_quietly(&h.store, id).await;
+        }
+        for task in listening {
+            let (first, events) = task.await.unwrap();
+            let expected: Vec<i64> = (0..=10).map(|n| 2 * n + 1).filter(|seq| *seq > first).collect();
+            assert_eq!(numbers(&events), expected);
+        }
+        let reads = h.store.read_count() - before;
+        assert!(reads <= 40, "{reads} reads for ten commits and forty listeners");
+    }
+
     /// Dropping a call of `next` at any moment takes no event with it.
     async fn a_dropped_next_loses_nothing(h) {
         let id = World::stored(h, "home", "TY").await.workspace.id;
