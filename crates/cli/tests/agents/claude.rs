@@ -2,7 +2,7 @@
 
 use crate::cases;
 use crate::harness::{Agent, KEY, program, version};
-use taskyard_testkit::model::scenario::{Failure, Step, Stop};
+use taskyard_testkit::model::scenario::Failure;
 
 /// The version that is installed and tested.
 const VERSION: &str = "2.1.332";
@@ -78,5 +78,9 @@ async fn a_usage_limit_pauses_until_its_end() {
 
 #[tokio::test]
 async fn goes_on_by_itself_when_its_output_is_cut() {
-    cases::recovers(agent, vec![Step::Stop(Stop::MaxTokens)]).await;
+    let stage = cases::output_cut(agent).await;
+    let task = stage.queue("Say much").await;
+    stage.wait(&task, "waiting_for_review").await;
+    assert_eq!(stage.commits(&task).await, ["Say the rest"]);
+    stage.no_problems();
 }

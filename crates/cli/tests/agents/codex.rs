@@ -96,3 +96,13 @@ async fn a_usage_limit_pauses_until_its_end() {
     };
     cases::limit(agent, failure).await;
 }
+
+#[tokio::test]
+async fn an_answer_that_is_cut_fails_the_task() {
+    let stage = cases::output_cut(agent).await;
+    let task = stage.queue("Say much").await;
+    stage.wait(&task, "failed").await;
+    let (outcome, reason) = stage.end(&task).await;
+    assert!(outcome == "failed" && reason.contains("output limit"), "{outcome}: {reason}");
+    stage.no_problems();
+}
