@@ -82,9 +82,12 @@ fn is_own_tool(request: &Permission) -> bool {
     own && matches!(request.kind.as_str(), "mcp" | "other")
 }
 
-/// The command line it wants to run: a string, or words whose shell wrapper is left out.
+/// The command line it wants to run: a string, words whose shell wrapper is left out, or several lines (`commands`).
 fn command_of(request: &Permission) -> Option<String> {
-    let command = ["command", "cmd"].iter().find_map(|key| request.input.get(key))?;
+    let Some(command) = ["command", "cmd"].iter().find_map(|key| request.input.get(key)) else {
+        let lines = request.input.get("commands")?.as_array()?.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?;
+        return Some(lines.join("\n")).filter(|lines| !lines.is_empty());
+    };
     if let Some(line) = command.as_str() {
         return Some(line.to_owned());
     }
@@ -180,6 +183,8 @@ mod tests {
             ("execute(git *)", run("git push"), Allow),
             ("execute(git *)", request("execute", "shell", json!({ "command": ["bash", "-lc", "git push"] })), Allow),
             ("execute(git *)", request("execute", "shell", json!({ "command": ["bash", "-lc", "rm x"] })), Ask),
+            ("execute(git *)", request("execute", "run_commands", json!({ "commands": ["git add -A", "git push"] })), Allow),
+            ("execute(git *)", request("execute", "run_commands", json!({ "commands": ["git add -A", "rm x"] })), Ask),
             ("mcp__github__*", request("mcp", "mcp__github__search", json!({})), Allow),
             ("mcp__github__*", request("mcp", "mcp__gitlab__search", json!({})), Ask),
             ("", request("", "", json!({})), Ask),
@@ -258,6 +263,11 @@ mod tests {
             assert_eq!(place.worktree(&run(command)), expected, "{command}");
         }
         assert_eq!(place.worktree(&request("execute", "Bash", json!({ "cut": "{\"command\":\"cat /etc" }))), Ask);
+        let several = |commands: Value| request("execute", "run_commands", json!({ "commands": commands }));
+        assert_eq!(place.worktree(&several(json!(["ls", "git status"]))), Allow);
+        for odd in [json!(["ls", "cat /etc/passwd"]), json!([{ "command": "ls" }]), json!([]), json!("ls")] {
+            assert_eq!(place.worktree(&several(odd)), Ask);
+        }
         let mut request = run("ls");
         request.input = json!({ "command": "ls", "cwd": "/" });
         assert_eq!(place.worktree(&request), Ask);

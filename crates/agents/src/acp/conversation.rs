@@ -3,7 +3,7 @@
 
 use super::connection::Asked;
 use super::handshake::{self, Opened};
-use super::pump::Stream;
+use super::pump::{Course, Stream};
 use super::rpc::{Failure, call};
 use super::{GRACE, ask};
 use crate::contract::{Answer, Command, Event, Launch, PermissionOption, TurnEnd, TurnStop};
@@ -231,11 +231,12 @@ impl Conversation {
 
     async fn end_turn(&mut self, answer: Result<Value, Failure>) {
         let cancelled = self.turn.take().is_some_and(|turn| turn.deadline.is_some());
-        let (last_text, usage) = self.stream.end_turn(answer.as_ref().ok());
+        let (course, usage) = self.stream.end_turn(answer.as_ref().ok());
         self.cancel_permissions().await;
         self.withdrawals.clear();
         self.emitter.send(Event::Usage(usage)).await;
-        let (stop, errors) = judge(answer, cancelled, &last_text);
+        let (stop, errors) = judge(answer, cancelled, &course);
+        let last_text = course.last_text;
         let short = Some(&last_text).filter(|text| text.len() <= ERROR_TEXT && matches!(stop, TurnStop::Ended | TurnStop::Refused));
         let limit = errors.iter().find_map(|text| limits::notice(text));
         if let Some(limit) = limit.or_else(|| short.and_then(|text| limits::told(text))) {
@@ -322,12 +323,17 @@ fn is_refusal(answer: &Value) -> bool {
     refused || ["rejected", "refused", "ignored", "unsupported", "not_running", "no_active_turn", "idle", "failed"].contains(&outcome)
 }
 
-/// How the turn ended, and the errors to be seen in its answer. Never whether the work is done.
-fn judge(answer: Result<Value, Failure>, cancelled: bool, last_text: &str) -> (TurnStop, Vec<String>) {
+/// How the turn ended, and the errors to be seen in it. Never whether the work is done.
+fn judge(answer: Result<Value, Failure>, cancelled: bool, course: &Course) -> (TurnStop, Vec<String>) {
+    let said = Some(course.last_text.trim()).filter(|text| !text.is_empty() && text.len() <= ERROR_TEXT);
     let answer = match answer {
         Ok(answer) => answer,
         Err(failure) if cancelled || failure.is_cancelled() => return (TurnStop::Cancelled, Vec::new()),
-        Err(failure) if failure.is_auth() => return (TurnStop::AuthRequired, vec![failure.text]),
+        Err(failure) if failure.is_auth() => {
+            // The last words often say more than the answer does.
+            let more = said.filter(|said| !failure.text.contains(said)).map(str::to_owned);
+            return (TurnStop::AuthRequired, [failure.text].into_iter().chain(more).collect());
+        }
         Err(failure) if failure.is_unknown_method() => {
             return (TurnStop::Failed, vec![format!("the agent doesn't take prompts: {}", failure.text)]);
         }
@@ -341,11 +347,20 @@ fn judge(answer: Result<Value, Failure>, cancelled: bool, last_text: &str) -> (T
         Some("refusal") => TurnStop::Refused,
         _ => TurnStop::Ended,
     };
-    // Some agents end a turn that failed as if it were done and say so only in words.
-    let text = last_text.trim();
-    let failed =
-        stop == TurnStop::Ended && text.len() <= ERROR_TEXT && ["Error:", "API Error", "{\"error\""].iter().any(|w| text.starts_with(w));
-    (stop, if failed { vec![text.to_owned()] } else { Vec::new() })
+    if stop != TurnStop::Ended {
+        return (stop, Vec::new());
+    }
+    if course.broken && said.is_some_and(|said| said.contains("max_output_tokens")) {
+        return (TurnStop::MaxTokens, Vec::new());
+    }
+    // Some agents end a turn that failed as if it were done, and say so beside its messages, or only in words, or not at all.
+    let error = match said {
+        Some(said) if ["Error:", "API Error", "{\"error\""].iter().any(|start| said.starts_with(start)) => Some(said),
+        _ if course.broken => Some(said.unwrap_or("the turn failed (the agent doesn't say why)")),
+        _ if course.silent => Some("it ended the turn without a word or a deed; its login, its model or its limits may be why"),
+        _ => None,
+    };
+    (stop, error.map(str::to_owned).into_iter().collect())
 }
 
 #[cfg(test)]
@@ -356,9 +371,13 @@ mod tests {
         Failure { code, text: text.into(), closed: false }
     }
 
+    fn course(last_text: &str) -> Course {
+        Course { last_text: last_text.into(), broken: false, silent: false }
+    }
+
     #[test]
     fn stop_reasons_have_their_meaning() {
-        let of = |reason: &str| judge(Ok(json!({ "stopReason": reason })), false, "done").0;
+        let of = |reason: &str| judge(Ok(json!({ "stopReason": reason })), false, &course("done")).0;
         assert_eq!(of("end_turn"), TurnStop::Ended);
         assert_eq!(of("max_tokens"), TurnStop::MaxTokens);
         assert_eq!(of("max_turn_requests"), TurnStop::MaxTurns);
@@ -369,17 +388,29 @@ mod tests {
 
     #[test]
     fn errors_are_told_whichever_way_they_come() {
-        assert_eq!(judge(Err(failure(-32000, "Authentication required")), false, "").0, TurnStop::AuthRequired);
-        assert_eq!(judge(Err(failure(500, "terminated")), false, ""), (TurnStop::Failed, vec!["terminated".into()]));
+        let end = || Ok(json!({"stopReason": "end_turn"}));
+        let (login, terminated) = (|| Err(failure(-32000, "Authentication required")), Err(failure(500, "terminated")));
+        assert_eq!(judge(login(), false, &course("")), (TurnStop::AuthRequired, vec!["Authentication required".into()]));
+        let (_, both) = judge(login(), false, &course("Invalid API key · Fix external API key"));
+        assert_eq!(both, ["Authentication required", "Invalid API key · Fix external API key"]);
+        assert_eq!(judge(terminated, false, &course("")), (TurnStop::Failed, vec!["terminated".into()]));
         let said = "Error: Authentication failed";
-        assert_eq!(judge(Ok(json!({"stopReason": "end_turn"})), false, said), (TurnStop::Ended, vec![said.into()]));
+        assert_eq!(judge(end(), false, &course(said)), (TurnStop::Ended, vec![said.into()]));
+        let broken = |text: &str| judge(end(), false, &Course { broken: true, ..course(text) }).1;
+        assert_eq!(broken("exceeded retry limit\n\n"), ["exceeded retry limit"]);
+        assert_eq!(broken("").len(), 1);
+        let cut = Course { broken: true, ..course("Incomplete response returned, reason: max_output_tokens") };
+        assert_eq!(judge(end(), false, &cut), (TurnStop::MaxTokens, vec![]));
+        assert_eq!(judge(end(), false, &Course { silent: true, ..course("") }).1.len(), 1);
+        assert_eq!(judge(end(), false, &course("")).1.len(), 0, "a turn of tool calls alone");
     }
 
     #[test]
     fn a_cancelled_turn_is_cancelled_however_the_agent_ends_it() {
-        assert_eq!(judge(Err(failure(-32603, "aborted")), true, "").0, TurnStop::Cancelled);
-        assert_eq!(judge(Err(failure(-32800, "cancelled")), false, "").0, TurnStop::Cancelled);
-        assert_eq!(judge(Ok(json!({"stopReason": "end_turn"})), true, "").0, TurnStop::Cancelled);
+        let silent = Course { silent: true, ..course("") };
+        assert_eq!(judge(Err(failure(-32603, "aborted")), true, &silent).0, TurnStop::Cancelled);
+        assert_eq!(judge(Err(failure(-32800, "cancelled")), false, &silent).0, TurnStop::Cancelled);
+        assert_eq!(judge(Ok(json!({"stopReason": "end_turn"})), true, &silent), (TurnStop::Cancelled, vec![]));
     }
 
     #[test]

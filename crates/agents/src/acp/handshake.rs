@@ -9,6 +9,10 @@ use agent_client_protocol::Agent;
 use agent_client_protocol::v1::ConnectionTo;
 use serde_json::{Map, Value, json};
 
+/// Modes in which a model decides about permissions, and those of the same agents in which the client is asked: there
+/// the profile's policy decides.
+const ASKING: &[(&str, &str)] = &[("auto", "default"), ("agent", "workspace-write")];
+
 /// What the handshake came to.
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -41,7 +45,8 @@ pub(super) async fn open(cx: &ConnectionTo<Agent>, launch: &Launch, stream: &Str
     };
     let (answer, session_id, resumed) = opened;
     let settings = Settings { cx, session_id: &session_id, answer: &answer };
-    for (what, wanted) in [("mode", &launch.mode), ("model", &launch.model)] {
+    let mode = launch.mode.as_deref().or_else(|| settings.asking_mode());
+    for (what, wanted) in [("mode", mode), ("model", launch.model.as_deref())] {
         if let Some(wanted) = wanted
             && let Err(reason) = settings.choose(what, wanted).await
         {
@@ -178,6 +183,16 @@ impl Settings<'_> {
             Some(value) => self.set(method, json!({ "sessionId": self.session_id, param: value })).await,
             None => Err(known(offered.iter().chain(self.values(what)).filter_map(|value| value[id].as_str().or(value["value"].as_str())))),
         }
+    }
+
+    /// The mode to take when none is chosen and the agent would decide about permissions without asking.
+    fn asking_mode(&self) -> Option<&'static str> {
+        let current = self.answer["modes"]["currentModeId"].as_str();
+        let current = current.or_else(|| self.options("mode").find_map(|option| option["currentValue"].as_str()))?;
+        let (_, asking) = ASKING.iter().find(|(deciding, _)| *deciding == current)?;
+        let listed = self.answer["modes"]["availableModes"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
+        let offered = listed.map(|mode| &mode["id"]).chain(self.values("mode").map(|value| &value["value"]));
+        offered.into_iter().any(|id| id == asking).then_some(asking)
     }
 
     async fn set(&self, method: &str, params: Value) -> Result<(), String> {

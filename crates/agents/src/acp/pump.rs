@@ -40,6 +40,21 @@ struct State {
     cost: Option<f64>,
     tokens: Tokens,
     turns: i64,
+    /// The turn that runs has failed, whatever its answer will say.
+    broken: bool,
+    /// Something was said or done in this turn.
+    active: bool,
+}
+
+/// How a turn went, as far as its updates tell.
+#[derive(Debug)]
+pub(super) struct Course {
+    /// The turn's last message.
+    pub last_text: String,
+    /// The agent said beside its messages that the turn has failed.
+    pub broken: bool,
+    /// Nothing was said and nothing was done.
+    pub silent: bool,
 }
 
 /// Token figures of the conversation, whichever way the agent counts.
@@ -83,10 +98,12 @@ impl Stream {
         state.new_turn = true;
         state.last.clear();
         state.at_answer = None;
+        state.broken = false;
+        state.active = false;
     }
 
-    /// A turn is over: its last message, and the run's figures with those of its answer.
-    pub fn end_turn(&self, answer: Option<&Value>) -> (String, Usage) {
+    /// A turn is over: its course, and the run's figures with those of its answer.
+    pub fn end_turn(&self, answer: Option<&Value>) -> (Course, Usage) {
         let mut state = self.state();
         state.turns += 1;
         if let Some(usage) = answer.map(|answer| &answer["usage"]).filter(|usage| usage.is_object()) {
@@ -94,7 +111,8 @@ impl Stream {
             state.tokens.take(figure("inputTokens") + figure("cachedReadTokens") + figure("cachedWriteTokens"), figure("outputTokens"));
         }
         let last = state.last.take();
-        (state.at_answer.take().unwrap_or(last), state.usage())
+        let last_text = state.at_answer.take().unwrap_or(last);
+        (Course { last_text, broken: state.broken, silent: !state.active }, state.usage())
     }
 }
 
@@ -194,6 +212,7 @@ impl Pump {
                         self.emitter.send(Event::Usage(usage)).await;
                     }
                 }
+                Meaning::Broken(broken) => self.stream.state().broken = broken && !replaying,
             }
         }
     }
@@ -208,6 +227,7 @@ impl State {
 
     /// Follows the last message of the turn.
     fn note(&mut self, item: &Item) {
+        self.active |= !matches!(item, Item::Notice { .. } | Item::Unknown { .. });
         match item {
             Item::Text { message_id, text } => {
                 if *message_id != self.last_id {
@@ -269,6 +289,13 @@ mod tests {
         for item in [text("1", "first"), text("2", "sec"), text("2", "ond")] {
             stream.state().note(&item);
         }
-        assert_eq!(stream.end_turn(None).0, "second");
+        let (course, _) = stream.end_turn(None);
+        assert_eq!((course.last_text.as_str(), course.silent, course.broken), ("second", false, false));
+        stream.begin_turn();
+        stream.state().broken = true;
+        let (course, _) = stream.end_turn(None);
+        assert_eq!((course.last_text.as_str(), course.silent, course.broken), ("", true, true));
+        stream.begin_turn();
+        assert!(!stream.end_turn(None).0.broken);
     }
 }

@@ -17,6 +17,8 @@ pub(super) enum Meaning {
     Item(Item),
     /// Cost of the conversation so far in US dollars.
     Cost(f64),
+    /// Whether the turn that runs is broken, said beside its messages: it will end as if it were done.
+    Broken(bool),
 }
 
 /// A tool call as far as the agent told.
@@ -64,12 +66,13 @@ impl Normaliser {
                 self.other(Item::Notice { level: "info".into(), text: format!("The agent is in mode {mode}") })
             }
             // An echo of the prompt and news that only an editor shows.
-            "user_message_chunk" | "available_commands_update" | "config_option_update" | "session_info_update" => Vec::new(),
+            "user_message_chunk" | "available_commands_update" | "config_option_update" => Vec::new(),
+            "session_info_update" => codex_news(&update["_meta"]["codex"]),
             _ => self.other(Item::Unknown { raw: cut::json(update.clone(), cut::SANE) }),
         }
     }
 
-    /// Adds to a permission request what is known of its tool call but not said again.
+    /// Adds to a permission request what is known of its tool call but not said again, and how it was announced.
     pub fn enrich(&self, params: &mut Value) {
         let Some(call) = params["toolCall"]["toolCallId"].as_str().and_then(|id| self.calls.get(id)) else { return };
         let known = [("title", json!(call.title)), ("kind", json!(call.kind)), ("rawInput", call.input.clone())];
@@ -79,6 +82,7 @@ impl Normaliser {
                     fields.insert(name.to_owned(), value);
                 }
             }
+            fields.insert(ask::ANNOUNCED.to_owned(), json!(call.title));
         }
     }
 
@@ -228,6 +232,22 @@ fn notice(update: &Value) -> Item {
     Item::Notice { level: level.into(), text: cut::text(&text, cut::LAST_TEXT) }
 }
 
+/// What Codex's adapter says of its thread, beside the title: that it tries again, that the turn has failed.
+fn codex_news(news: &Value) -> Vec<Meaning> {
+    let mut meanings = Vec::new();
+    if let Some(message) = news["error"]["message"].as_str() {
+        let details = news["error"]["additionalDetails"].as_str().map(|details| format!(": {details}")).unwrap_or_default();
+        let text = cut::text(&format!("{message}{details}"), cut::LAST_TEXT);
+        meanings.push(Meaning::Item(Item::Notice { level: "warning".into(), text }));
+    }
+    match news["threadStatus"]["type"].as_str() {
+        Some("systemError") => meanings.push(Meaning::Broken(true)),
+        Some("active") => meanings.push(Meaning::Broken(false)),
+        _ => {}
+    }
+    meanings
+}
+
 fn cost(update: &Value) -> Option<f64> {
     let cost = &update["cost"];
     let dollars = cost["currency"].as_str().is_none_or(|currency| currency.eq_ignore_ascii_case("usd"));
@@ -241,7 +261,7 @@ mod tests {
     fn items(normaliser: &mut Normaliser, update: Value) -> Vec<Item> {
         let item = |meaning| match meaning {
             Meaning::Item(item) => Some(item),
-            Meaning::Cost(_) => None,
+            Meaning::Cost(_) | Meaning::Broken(_) => None,
         };
         normaliser.read(&update).into_iter().filter_map(item).collect()
     }
@@ -312,6 +332,12 @@ mod tests {
         let mut params = json!({"toolCall": {"toolCallId": (2 * REMEMBERED - 1).to_string(), "title": null}});
         n.enrich(&mut params);
         assert_eq!((params["toolCall"]["title"].as_str(), params["toolCall"]["kind"].as_str()), (Some("T"), Some("edit")));
+        let mut params = json!({"toolCall": {"toolCallId": (2 * REMEMBERED - 1).to_string(), "title": "of the request"}});
+        n.enrich(&mut params);
+        assert_eq!(
+            (params["toolCall"]["title"].as_str(), params["toolCall"][ask::ANNOUNCED].as_str()),
+            (Some("of the request"), Some("T"))
+        );
     }
 
     #[test]
@@ -321,5 +347,17 @@ mod tests {
             |currency: &str| json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": currency}});
         assert_eq!(n.read(&of("USD")), [Meaning::Cost(0.5)]);
         assert_eq!(n.read(&of("EUR")), []);
+    }
+
+    #[test]
+    fn codex_tells_beside_the_title_that_it_tries_again_and_that_it_failed() {
+        let mut n = Normaliser::new("p".into());
+        let mut news = |codex: Value| n.read(&json!({"sessionUpdate": "session_info_update", "title": "t", "_meta": {"codex": codex}}));
+        let again = json!({"error": {"message": "Reconnecting... 1/2", "additionalDetails": "429", "willRetry": true}});
+        let notice = Item::Notice { level: "warning".into(), text: "Reconnecting... 1/2: 429".into() };
+        assert_eq!(news(again), [Meaning::Item(notice)]);
+        assert_eq!(news(json!({"threadStatus": {"type": "systemError"}})), [Meaning::Broken(true)]);
+        assert_eq!(news(json!({"threadStatus": {"type": "active", "activeFlags": []}})), [Meaning::Broken(false)]);
+        assert_eq!(news(Value::Null), []);
     }
 }
