@@ -2,7 +2,7 @@
 CARGO ?= cargo
 TESTER := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
 
-.PHONY: help build release demo test lint fmt test-repositories test-agents
+.PHONY: help build release demo test lint fmt test-repositories test-agents test-clients
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -28,6 +28,12 @@ test-agents: ## Real agents with scripted models, offline (needs npm; 3.5 GB)
 	agents=$$(scripts/install-agents.sh) && $(CARGO) nextest run --no-run --profile agents -p taskyard --test agents --locked && \
 		TASKYARD_TEST_AGENTS=$$agents scripts/offline.sh \
 		$(CARGO) nextest run --profile agents -p taskyard --test agents --locked --offline
+
+test-clients: ## Real MCP clients, offline: SDKs, inspector, agents (needs Python, npm; 2 GB)
+	clients=$$(scripts/install-clients.sh) && agents=$$(scripts/install-agents.sh claude codex gemini opencode) && \
+		$(CARGO) nextest run --no-run --profile clients -p taskyard --test clients --locked && \
+		TASKYARD_TEST_CLIENTS=$$clients TASKYARD_TEST_AGENTS=$$agents scripts/offline.sh \
+		$(CARGO) nextest run --profile clients -p taskyard --test clients --locked --offline
 
 lint: ## Formatting, clippy with the project's bans, which crate may use which
 	$(CARGO) fmt --all --check

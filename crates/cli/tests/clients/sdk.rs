@@ -1,0 +1,184 @@
+//! The official SDKs, newest and of 2025, in every way they can connect.
+
+use crate::program::{By, Client, Sdk};
+use crate::stage::Stage;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const PYTHON_2: Sdk = Sdk { folder: "python-2", era: None, speaks: "2026-07-28" };
+const PYTHON_2_LEGACY: Sdk = Sdk { folder: "python-2", era: Some("legacy"), speaks: "2025-11-25" };
+const PYTHON_1: Sdk = Sdk { folder: "python-1", era: None, speaks: "2025-11-25" };
+const PYTHON_2025: Sdk = Sdk { folder: "python-2025", era: None, speaks: "2025-03-26" };
+const TYPESCRIPT_2: Sdk = Sdk { folder: "typescript-2", era: None, speaks: "2025-11-25" };
+const TYPESCRIPT_2_MODERN: Sdk = Sdk { folder: "typescript-2", era: Some("modern"), speaks: "2026-07-28" };
+const TYPESCRIPT_1: Sdk = Sdk { folder: "typescript-1", era: None, speaks: "2025-11-25" };
+const TYPESCRIPT_2025: Sdk = Sdk { folder: "typescript-2025", era: None, speaks: "2025-03-26" };
+
+/// Ends when something happens, never by this.
+const LONG: i64 = 300;
+/// At once, on a loaded machine.
+const PROMPT: Duration = Duration::from_secs(15);
+/// Seconds that a client's shortened limit allows of silence; what the server sends comes more often.
+const LIMIT: u64 = 18;
+/// A wait of several such limits, seconds.
+const WAIT: i64 = 45;
+
+fn wait(task: &str, seconds: i64, cursor: Option<&Value>) -> Value {
+    let mut arguments = json!({ "task_ids": [task], "timeout_seconds": seconds });
+    if let Some(cursor) = cursor {
+        arguments["cursor"] = cursor.clone();
+    }
+    arguments
+}
+
+fn nothing() -> Value {
+    json!({})
+}
+
+/// Tools, answers, errors and an orderly end, without a complaint of the SDK.
+async fn lists_calls_and_is_refused(sdk: Sdk, by: By) {
+    let stage = Stage::new().await;
+    let mut client = Client::connect(sdk, by, &stage).await;
+    let tools = client.tools().await;
+    assert!(tools.contains(&"add_task".into()) && tools.contains(&"wait_for_task_change".into()), "{tools:?}");
+    assert!(!tools.contains(&"create_list".into()), "the mode is lost: {tools:?}");
+    let added = client.call("add_task", json!({ "list_id": stage.yard.list, "title": "By a client: ünïcode 🚧" })).await;
+    assert_eq!(added["added"], true, "{added}");
+    let shown = client.call("get_task", json!({ "task_id": added["short_id"] })).await;
+    assert_eq!(shown["title"], "By a client: ünïcode 🚧", "{shown}");
+    let error = client.refused("get_task", json!({ "task_id": "TY-404" })).await;
+    assert_eq!(error["code"], "NOT_FOUND", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("TY-404"), "{error}");
+    let error = client.refused("add_task", json!({ "list_id": stage.yard.list, "title": 3 })).await;
+    assert_eq!((&error["code"], &error["field"]), (&json!("INVALID_ARGUMENT"), &json!("title")), "{error}");
+    let id = client.begin("no_such_tool", nothing(), nothing()).await;
+    let failed = client.end(id).await.map(|answer| answer.content).expect_err("a tool that isn't there");
+    assert!(failed.contains("no_such_tool"), "{failed}");
+    assert_eq!(client.quit().await, Vec::<String>::new());
+}
+
+/// G5: a wait sees the change during it; one that is called off, and one that the client gives up, lose none.
+async fn waits_and_loses_no_change(sdk: Sdk, by: By) {
+    let stage = Stage::new().await;
+    let (during, later) = (stage.held("during").await, stage.held("later").await);
+    let mut client = Client::connect(sdk, by, &stage).await;
+    let cursor = client.call("wait_for_task_change", wait(&later, 0, None)).await["cursor"].clone();
+    let waiting = client.begin("wait_for_task_change", wait(&during, LONG, None), json!({ "timeout": LONG, "progress": true })).await;
+    stage.yard.open("during");
+    let answer = client.end(waiting).await.unwrap().content;
+    assert_eq!(answer["changed"][0]["status"], "waiting_for_review", "{answer} {}", stage.yard.get(&during).await);
+
+    let off = client.begin("wait_for_task_change", wait(&later, LONG, Some(&cursor)), json!({ "timeout": LONG })).await;
+    // An answer to what was sent after it says that the wait has reached the server.
+    client.call("get_task", json!({ "task_id": later })).await;
+    client.cancel(off).await;
+    client.end(off).await.map(|answer| answer.content).expect_err("the call was called off");
+    assert_eq!(stage.ended("wait_for_task_change", 3).await, "UNAVAILABLE", "the wait goes on at the server");
+    let given_up = client.begin("wait_for_task_change", wait(&later, LONG, Some(&cursor)), json!({ "timeout": 2 })).await;
+    client.end(given_up).await.map(|answer| answer.content).expect_err("the client's limit was 2 s");
+    stage.finish("later", &later).await;
+    let started = Instant::now();
+    let told = client.call("wait_for_task_change", wait(&later, LONG, Some(&cursor))).await;
+    assert_eq!(told["changed"][0]["status"], "waiting_for_review", "{told}");
+    assert!(started.elapsed() < PROMPT, "{:?}", started.elapsed());
+    client.quit().await;
+}
+
+/// The client keeps its old session and never opens another. (A connection of HTTP+SSE is its stream: it ends with the
+/// server.)
+async fn goes_on_after_a_restart(sdk: Sdk, by: By) {
+    let mut stage = Stage::new().await;
+    let mut client = Client::connect(sdk, by, &stage).await;
+    let added = client.call("add_task", json!({ "list_id": stage.yard.list, "title": "Before" })).await;
+    stage.restart().await;
+    let shown = client.call("get_task", json!({ "task_id": added["task_id"] })).await;
+    assert_eq!(shown["title"], "Before", "{shown}");
+    stage.restart().await;
+    let error = client.refused("get_task", json!({ "task_id": "TY-404" })).await;
+    assert_eq!(error["code"], "NOT_FOUND", "{error}");
+    client.tools().await;
+    client.quit().await;
+}
+
+/// A call that takes longer than the client's patience, which what the server sends meanwhile prolongs.
+async fn outwaits_the_clients_limit(sdk: Sdk, by: By) {
+    let stage = Stage::new().await;
+    let task = stage.held("quiet").await;
+    let mut client = Client::connect_with(sdk, by, &stage, json!({ "silence": LIMIT })).await;
+    // The SDK for Python limits the silence of the stream, the other one that of the call.
+    let more = if sdk.folder.starts_with("python") { json!({ "progress": false }) } else { json!({ "timeout": LIMIT, "progress": true }) };
+    let id = client.begin("wait_for_task_change", wait(&task, WAIT, None), more).await;
+    let answer = client.end(id).await.unwrap();
+    assert_eq!((answer.error, &answer.content["timed_out"]), (false, &json!(true)), "{}", answer.content);
+    assert_eq!(answer.progress > 1, !sdk.folder.starts_with("python"), "{}", answer.progress);
+    assert_eq!(client.quit().await, Vec::<String>::new());
+}
+
+/// Without any settings a wait ends before the 60 seconds after which many clients give up for good.
+async fn waits_by_default_within_the_default_limit(sdk: Sdk, by: By) {
+    let stage = Stage::new().await;
+    let task = stage.held("quiet").await;
+    let mut client = Client::connect(sdk, by, &stage).await;
+    let answer = client.call("wait_for_task_change", json!({ "task_ids": [task] })).await;
+    assert_eq!((&answer["timed_out"], &answer["settled"]), (&json!(true), &json!(false)), "{answer}");
+    assert!(answer["hint"].as_str().unwrap().contains("cursor"), "{answer}");
+    client.quit().await;
+}
+
+/// The tests of one SDK, each over the ways to connect that it can be done by.
+macro_rules! tests {
+    ($($name:ident: $sdk:expr, [$($by:ident $case:ident),*];)*) => {
+        $(mod $name {
+            use super::*;
+            $(mod $case {
+                use super::*;
+                #[tokio::test]
+                async fn lists_calls_and_is_refused() {
+                    super::super::lists_calls_and_is_refused($sdk, By::$by).await;
+                }
+                #[tokio::test]
+                async fn waits_and_loses_no_change() {
+                    super::super::waits_and_loses_no_change($sdk, By::$by).await;
+                }
+                #[tokio::test]
+                async fn outwaits_the_clients_limit() {
+                    super::super::outwaits_the_clients_limit($sdk, By::$by).await;
+                }
+            })*
+            #[tokio::test]
+            async fn goes_on_over_http_after_a_restart() {
+                goes_on_after_a_restart($sdk, By::Http).await;
+            }
+            #[tokio::test]
+            async fn goes_on_over_stdio_after_a_restart() {
+                goes_on_after_a_restart($sdk, By::Stdio).await;
+            }
+        })*
+    };
+}
+
+tests! {
+    python_2: PYTHON_2, [Http http, Stdio stdio];
+    python_2_legacy: PYTHON_2_LEGACY, [Http http, Stdio stdio];
+    python_1: PYTHON_1, [Http http, Sse sse, Stdio stdio];
+    python_2025: PYTHON_2025, [Http http, Sse sse, Stdio stdio];
+    typescript_2: TYPESCRIPT_2, [Http http, Sse sse, Stdio stdio];
+    typescript_2_modern: TYPESCRIPT_2_MODERN, [Http http, Stdio stdio];
+    typescript_1: TYPESCRIPT_1, [Http http, Sse sse, Stdio stdio];
+    typescript_2025: TYPESCRIPT_2025, [Http http, Sse sse, Stdio stdio];
+}
+
+#[tokio::test]
+async fn a_default_wait_suits_typescript_2() {
+    waits_by_default_within_the_default_limit(TYPESCRIPT_2, By::Http).await;
+}
+
+#[tokio::test]
+async fn a_default_wait_suits_typescript_2_modern() {
+    waits_by_default_within_the_default_limit(TYPESCRIPT_2_MODERN, By::Http).await;
+}
+
+#[tokio::test]
+async fn a_default_wait_suits_typescript_2025_over_stdio() {
+    waits_by_default_within_the_default_limit(TYPESCRIPT_2025, By::Stdio).await;
+}
