@@ -349,6 +349,10 @@ impl Session {
         if let Some(error) = error.filter(|error| !turn.errors.contains(error)) {
             turn.errors.push(error);
         }
+        if stop == TurnStop::MaxTokens {
+            // Codex tells the output limit as an error; with every other agent it is a way to stop.
+            turn.errors.clear();
+        }
         for request_id in std::mem::take(&mut self.approvals).into_keys() {
             out.events.push(Event::PermissionWithdrawn { request_id });
         }

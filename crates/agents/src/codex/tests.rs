@@ -10,6 +10,11 @@ use taskyard_domain::agent::DriverKind;
 use taskyard_domain::transcript::{Item, PlanEntry};
 use taskyard_process::Environment;
 
+/// A conversation that isn't open yet.
+pub(crate) fn conversation() -> Box<dyn Dialogue> {
+    Box::new(Session::new(Settings::from(launch())))
+}
+
 fn launch() -> Launch {
     Launch {
         driver: DriverKind::Codex,
@@ -288,6 +293,8 @@ fn failed_turns_say_why() {
     for (error, stop, limit) in cases {
         let out = feed(&mut running(), &[&completed("failed", error)]);
         assert_eq!(ends(&out)[0].stop, stop, "{error}");
+        // The output limit is no error, whatever Codex calls it.
+        assert_eq!(ends(&out)[0].errors.is_empty(), stop == TurnStop::MaxTokens || error == "null", "{error}");
         assert_eq!(out.events.iter().any(|event| matches!(event, Event::Limit(_))), limit, "{error}");
     }
 }

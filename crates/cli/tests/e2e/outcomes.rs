@@ -29,6 +29,20 @@ async fn a_turn_that_changes_nothing_is_marked_and_approving_it_is_a_no_op() {
     assert_eq!(yard.repo.git(&["rev-parse", "main"]).await.unwrap(), before);
 }
 
+#[tokio::test]
+async fn a_turn_that_the_models_output_limit_ended_says_so_with_changes_and_without() {
+    let yard = Yard::new().await;
+    for (steps, outcome) in [(json!([]), "no_changes"), (work("a.txt", "a\n"), "succeeded")] {
+        let mut steps = steps.as_array().unwrap().clone();
+        steps.push(json!({ "stop": "max_tokens" }));
+        let task = yard.queue("Say much", Value::Array(steps)).await;
+        yard.reviewable(&task).await;
+        assert_eq!(yard.outcomes(&task).await, [outcome]);
+        let reason = yard.run(&task).await["exit_reason"].as_str().unwrap_or_default().to_owned();
+        assert!(reason.contains("output limit") && reason.contains("unfinished"), "{reason}");
+    }
+}
+
 /// Runs a task that has to fail; gives its cause.
 async fn failure(yard: &Yard, steps: Value) -> String {
     let task = yard.queue("Fail", steps).await;

@@ -165,7 +165,7 @@ async fn conclude(engine: &Engine, facts: &Loaded, ground: &Ground, learnt: &Lea
     let cause = match outcome {
         Outcome::Failed => Some(why_failed(facts, learnt)),
         Outcome::Limited => limit.as_ref().map(|limit| limit.message.clone()),
-        Outcome::NoChanges => Some("the agent finished without changing anything".into()),
+        Outcome::NoChanges => learnt.turn.as_ref().and_then(cut_short).or(Some("the agent finished without changing anything".into())),
         _ => learnt.turn.as_ref().and_then(cut_short),
     };
     Ending { outcome, cause, exit_code: learnt.exit_code, limit, orderly: false }
