@@ -14,7 +14,7 @@ use taskyard_domain::id::WorktreeId;
 use taskyard_domain::run::{self, Run};
 use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Result, Timestamp};
-use taskyard_git::Repo;
+use taskyard_git::{Error as Git, Repo};
 use taskyard_git::worktree::Plan;
 use taskyard_store::{IDEMPOTENCY_HOURS, WorktreeFilter};
 
@@ -100,7 +100,8 @@ impl Engine {
         node.split(':').next().unwrap_or_default() == self.node_family()
     }
 
-    /// Worktrees whose making was cut short and that no open run is making: taken away again.
+    /// Worktrees whose making was cut short and that no open run is making: taken away again, or taken over where git
+    /// had finished them.
     async fn reconcile_worktrees(&self) -> Result<()> {
         let halves = self
             .store()
@@ -146,16 +147,22 @@ impl Engine {
         if let Some(path) = path {
             let project = Repo::open(self.git(), Path::new(&path)).await.map_err(fold::git)?;
             let plan = Plan { path: PathBuf::from(&worktree.path), branch: worktree.branch.clone() };
-            taskyard_git::worktree::discard_half_made(&project, &plan).await.map_err(fold::git)?;
+            match taskyard_git::worktree::discard_half_made(&project, &plan).await {
+                // Git had finished it, so it may hold something: it stands from now on, and the next run furnishes it.
+                Err(Git::Unsaved { .. }) => worktree.is_ready = true,
+                other => other.map_err(fold::git)?,
+            }
         }
-        worktree.state = State::Discarded;
-        worktree.has_folder = false;
+        worktree.has_folder = worktree.is_ready;
+        if !worktree.is_ready {
+            worktree.state = State::Discarded;
+        }
         worktree.updated_at = self.now();
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
                     tx.worktree_update(&worktree).await?;
-                    let data = json!({ "worktree_id": worktree.id, "state": worktree.state });
+                    let data = json!({ "worktree_id": worktree.id, "state": worktree.state, "has_folder": worktree.has_folder });
                     tx.event(NewEvent::new(worktree.workspace_id, Kind::WorktreeChanged).task(worktree.task_id).data(data));
                     Ok(())
                 })

@@ -4,7 +4,7 @@ use crate::merge::tests::yard::{Work, Yard, about, input, operator};
 use serde_json::json;
 use std::path::Path;
 use taskyard_domain::Class;
-use taskyard_domain::worktree::Worktree;
+use taskyard_domain::worktree::{State, Worktree};
 
 fn put_foreign(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
@@ -94,4 +94,24 @@ async fn a_named_base_without_the_blockers_work_is_refused_with_both_branches() 
     assert!(error.hint.unwrap().contains("target_branch"));
     yard.git(&["merge", "-q", "release"]).await;
     assert_eq!(yard.stand(second).await.unwrap().base_branch.as_deref(), Some("main"));
+}
+
+#[tokio::test]
+async fn a_worktree_that_git_had_finished_before_the_crash_is_taken_over_and_one_it_had_not_is_taken_away() {
+    let yard = Yard::new().await;
+    let (finished, planned) = (yard.task("One").await, yard.task("Two").await);
+    std::fs::write(finished.path.join("made by the setup script"), "x").unwrap();
+    yard.git(&["worktree", "remove", "--force", planned.path.to_str().unwrap()]).await;
+    for work in [&finished, &planned] {
+        let half = Worktree { is_ready: false, has_folder: false, ..yard.worktree(work.worktree).await };
+        store(&yard, half).await;
+    }
+    for _ in 0..2 {
+        yard.restarted().reconcile_start().await.unwrap();
+        let (stands, gone) = (yard.worktree(finished.worktree).await, yard.worktree(planned.worktree).await);
+        assert_eq!((stands.state, stands.is_ready, stands.has_folder), (State::Active, true, true));
+        assert_eq!((gone.state, gone.has_folder), (State::Discarded, false));
+    }
+    assert!(finished.path.join("made by the setup script").exists());
+    assert_eq!(yard.stand(finished.task).await.unwrap().id, finished.worktree);
 }
