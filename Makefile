@@ -21,7 +21,7 @@ test: ## Run all tests, on SQLite and on a throw-away PostgreSQL
 	scripts/test-postgres.sh run $(CARGO) $(TESTER) --workspace --locked
 
 test-repositories: ## The whole flow on repositories made from published packages (needs npm, pip, apt-get; 600 MB)
-	repositories=$$(scripts/real-repositories.sh) && TASKYARD_REAL_REPOSITORIES=$$repositories \
+	repositories=$$(scripts/real-repositories.sh) && TASKYARD_REAL_REPOSITORIES=$$repositories PATH=$$repositories/lfs/bin:$$PATH \
 		$(CARGO) nextest run --profile repositories -p taskyard --test repositories --locked
 
 test-agents: ## Real agents with scripted models, offline (needs npm; 3.5 GB)
