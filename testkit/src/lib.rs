@@ -4,8 +4,10 @@
 //! Owns nothing of the product's state. The demo uses the scripted agent too, so nothing in here depends
 //! on a test harness.
 
+pub mod model;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-pub mod model;
+#[cfg(feature = "property")]
+pub mod property;
 pub mod repo;
 pub mod scripted;

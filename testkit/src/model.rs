@@ -126,9 +126,11 @@ async fn answer(connection: &mut Connection, request: Request, plays: &Mutex<BTr
     let path = format!("/{path}");
     if request.method != "POST" {
         return match path.trim_end_matches('/') {
+            // Claude Code looks in this way whether it is online.
+            _ if !with_body => connection.object(200, &[], &json!({}), false).await,
             "" => connection.object(200, &[], &json!({}), with_body).await,
             path if path.ends_with("/models") => connection.object(200, &[], &models(path), with_body).await,
-            path => unknown(connection, &play, &request.method, path, with_body).await,
+            path => unknown(connection, &play, &request.method, path).await,
         };
     }
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -136,7 +138,7 @@ async fn answer(connection: &mut Connection, request: Request, plays: &Mutex<BTr
         let tokens = request.body.len() / 4 + 1;
         return connection.object(200, &[], &json!({ "input_tokens": tokens, "totalTokens": tokens }), true).await;
     }
-    let Some(asked) = wire::parse(&path, &body) else { return unknown(connection, &play, "POST", &path, true).await };
+    let Some(asked) = wire::parse(&path, &body) else { return unknown(connection, &play, "POST", &path).await };
     match play.answer(&asked) {
         Answer::Error(failure) => connection.object(failure.status, &failure.headers, &wire::error(asked.api, &failure), true).await,
         Answer::Reset => connection.reset().await,
@@ -145,10 +147,10 @@ async fn answer(connection: &mut Connection, request: Request, plays: &Mutex<BTr
     }
 }
 
-async fn unknown(connection: &mut Connection, play: &Play, method: &str, path: &str, with_body: bool) -> std::io::Result<Next> {
+async fn unknown(connection: &mut Connection, play: &Play, method: &str, path: &str) -> std::io::Result<Next> {
     play.problem(format!("no model's API has {method} {path}"));
     let body = json!({ "type": "error", "error": { "type": "not_found_error", "message": format!("no such path: {path}") } });
-    connection.object(404, &[], &body, with_body).await
+    connection.object(404, &[], &body, true).await
 }
 
 fn models(path: &str) -> Value {

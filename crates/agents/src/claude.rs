@@ -183,4 +183,4 @@ fn arguments(launch: &Launch, files: &Files, session: &Session) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -118,4 +118,4 @@ fn mcp(server: &McpServer, own: bool) -> Value {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

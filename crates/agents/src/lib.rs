@@ -18,6 +18,8 @@ mod claude;
 mod codex;
 mod dialogue;
 mod exec;
+#[cfg(test)]
+mod properties;
 mod start;
 
 pub use contract::{

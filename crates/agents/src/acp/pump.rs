@@ -71,7 +71,7 @@ impl Tokens {
     /// each turn by itself shows by a figure that got smaller.
     fn take(&mut self, input: i64, output: i64) {
         if input < self.latest.0 || output < self.latest.1 {
-            self.before = (self.before.0 + self.latest.0, self.before.1 + self.latest.1);
+            self.before = (self.before.0.saturating_add(self.latest.0), self.before.1.saturating_add(self.latest.1));
         }
         self.latest = (input, output);
     }
@@ -108,7 +108,8 @@ impl Stream {
         state.turns += 1;
         if let Some(usage) = answer.map(|answer| &answer["usage"]).filter(|usage| usage.is_object()) {
             let figure = |name: &str| usage[name].as_i64().unwrap_or_default().max(0);
-            state.tokens.take(figure("inputTokens") + figure("cachedReadTokens") + figure("cachedWriteTokens"), figure("outputTokens"));
+            let input = ["inputTokens", "cachedReadTokens", "cachedWriteTokens"].map(figure).into_iter().fold(0, i64::saturating_add);
+            state.tokens.take(input, figure("outputTokens"));
         }
         let last = state.last.take();
         let last_text = state.at_answer.take().unwrap_or(last);
@@ -120,7 +121,12 @@ impl State {
     fn usage(&self) -> Usage {
         let Tokens { before, latest } = self.tokens;
         let cost_usd = self.cost.map(|cost| (cost - self.cost_before.unwrap_or_default()).max(0.0));
-        Usage { turns: self.turns, input_tokens: before.0 + latest.0, output_tokens: before.1 + latest.1, cost_usd }
+        Usage {
+            turns: self.turns,
+            input_tokens: before.0.saturating_add(latest.0),
+            output_tokens: before.1.saturating_add(latest.1),
+            cost_usd,
+        }
     }
 }
 
@@ -271,6 +277,16 @@ mod tests {
         each.end_turn(Some(&answer(10, 2)));
         let (_, usage) = each.end_turn(Some(&answer(8, 1)));
         assert_eq!((usage.input_tokens, usage.output_tokens), (18, 3));
+    }
+
+    #[test]
+    fn figures_that_no_agent_can_mean_add_up_to_the_largest() {
+        let stream = Stream::new(String::new());
+        let absurd = json!({"usage": {"inputTokens": i64::MAX, "cachedReadTokens": i64::MAX, "outputTokens": i64::MAX}});
+        stream.end_turn(Some(&absurd));
+        stream.end_turn(Some(&answer(1, 1)));
+        let (_, usage) = stream.end_turn(Some(&absurd));
+        assert_eq!((usage.input_tokens, usage.output_tokens), (i64::MAX, i64::MAX));
     }
 
     #[test]

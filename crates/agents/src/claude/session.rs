@@ -188,7 +188,7 @@ impl Session {
         if !self.ready {
             return self.handshake_failed(stream::errors(message).join("; "), out);
         }
-        self.turns += message["num_turns"].as_i64().unwrap_or_default();
+        self.turns = self.turns.saturating_add(message["num_turns"].as_i64().unwrap_or_default());
         out.events.push(Event::Usage(usage(message, self.turns)));
         let Some(turn) = &mut self.turn else { return };
         let end = stream::end(message, turn.cancel.is_some(), turn.last.take());
@@ -229,8 +229,8 @@ fn new_id() -> String {
 fn usage(result: &Value, turns: i64) -> Usage {
     let models = result["modelUsage"].as_object();
     let sum = |keys: &[&str]| -> i64 {
-        let of = |model: &Value| keys.iter().filter_map(|key| model[*key].as_i64()).sum::<i64>();
-        models.map(|models| models.values().map(of).sum()).unwrap_or_default()
+        let figures = models.into_iter().flat_map(|models| models.values()).flat_map(|model| keys.iter().map(|key| model[*key].as_i64()));
+        figures.flatten().fold(0, i64::saturating_add)
     };
     Usage {
         turns,

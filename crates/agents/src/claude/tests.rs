@@ -17,6 +17,11 @@ const DONE: &str = r#"{"stop_reason":"end_turn","total_cost_usd":0.5,"modelUsage
 const ABORTED: &str = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools","errors":["[ede_diagnostic] x"],"num_turns":1}"#;
 const ASKS: &str = r#"{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"git push"},"permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash"}],"behavior":"allow","destination":"localSettings"}],"blocked_path":"/etc/x"}}"#;
 
+/// A conversation that isn't open yet, with an id that is the same every time.
+pub(crate) fn conversation() -> Box<dyn Dialogue> {
+    Box::new(Session::new(Some("s".into())))
+}
+
 fn feed(session: &mut Session, lines: &[&str]) -> Out {
     let mut out = Out::default();
     for line in lines {

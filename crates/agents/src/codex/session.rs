@@ -302,9 +302,9 @@ impl Session {
             self.before = Some(total);
             return;
         }
-        let before = *self.before.get_or_insert((total.0 - last.0, total.1 - last.1));
+        let before = *self.before.get_or_insert((total.0.saturating_sub(last.0), total.1.saturating_sub(last.1)));
         self.turns += 1;
-        let (input_tokens, output_tokens) = ((total.0 - before.0).max(0), (total.1 - before.1).max(0));
+        let (input_tokens, output_tokens) = (total.0.saturating_sub(before.0).max(0), total.1.saturating_sub(before.1).max(0));
         out.events.push(Event::Usage(Usage { turns: self.turns, input_tokens, output_tokens, cost_usd: None }));
     }
 
