@@ -53,4 +53,8 @@ pub trait Backend: Send + Sync + 'static {
 
     /// What is put behind every tool name.
     async fn suffix(&self) -> String;
+
+    /// Returns once [`suffix`](Self::suffix) is another than `known`, with what it is then. May be dropped at any
+    /// point.
+    async fn suffix_after(&self, known: &str) -> String;
 }

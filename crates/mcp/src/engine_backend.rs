@@ -7,8 +7,12 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::time::Duration;
 use taskyard_domain::{Error, Face, Result};
 use taskyard_engine::{Caller, Engine, input, operator};
+
+/// How long to wait before changes of the settings are followed again after a failure.
+const FOLLOW_AGAIN: Duration = Duration::from_secs(2);
 
 /// Calls commands of an engine.
 pub struct EngineBackend {
@@ -127,6 +131,18 @@ impl Backend for EngineBackend {
             Err(error) => {
                 tracing::warn!(%error, "the tool suffix can't be read");
                 String::new()
+            }
+        }
+    }
+
+    async fn suffix_after(&self, known: &str) -> String {
+        loop {
+            match self.engine.settings_once(|settings| settings.tool_suffix != known).await {
+                Ok(settings) => return settings.tool_suffix,
+                Err(error) => {
+                    tracing::debug!(%error, "changes of the settings can't be followed; trying again");
+                    tokio::time::sleep(FOLLOW_AGAIN).await;
+                }
             }
         }
     }

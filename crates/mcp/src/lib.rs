@@ -3,6 +3,7 @@
 //! Translates and delegates: holds no rule about tasks, speaks to the engine through
 //! [`backend::Backend`] only, and stores nothing itself but what the protocol needs (open connections).
 
+mod announcing;
 pub mod arguments;
 pub mod backend;
 pub mod call_log;

@@ -3,6 +3,7 @@
 //! Which tools a caller sees is decided per request from its URL and token, so it is the same for every
 //! protocol revision and survives restarts. Owns nothing.
 
+use crate::announcing::Announcing;
 use crate::backend::{CallContext, Identity};
 use crate::dispatch::Dispatcher;
 use crate::tool::Tool;
@@ -12,12 +13,13 @@ use crate::{result, schema, tools};
 use http::request::Parts;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use std::time::Duration;
 use taskyard_domain::{Face, Result};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 const INSTRUCTIONS: &str = "Taskyard runs coding agents on tasks, each in its own git worktree. \
@@ -30,12 +32,15 @@ Tasks are named by UUID or short id such as TY-42.";
 pub struct Handler {
     dispatcher: Dispatcher,
     progress_every: Duration,
+    shutdown: CancellationToken,
+    announcing: Announcing,
 }
 
 impl Handler {
-    /// Calls go through `dispatcher`; long ones report progress every `progress_every`.
-    pub fn new(dispatcher: Dispatcher, progress_every: Duration) -> Self {
-        Self { dispatcher, progress_every }
+    /// Calls go through `dispatcher`; long ones report progress every `progress_every`. Those who listen are let go
+    /// with `shutdown`.
+    pub fn new(dispatcher: Dispatcher, progress_every: Duration, shutdown: CancellationToken) -> Self {
+        Self { dispatcher, progress_every, shutdown, announcing: Announcing::default() }
     }
 
     async fn selection(&self, parts: Option<&Parts>) -> Result<Selection> {
@@ -48,6 +53,11 @@ impl Handler {
     }
 
     async fn find(&self, name: &str) -> Option<&'static Tool> {
+        // Only a name that another tool's begins can mean that tool with the suffix; all others are what they say.
+        let is_plain = tools::all().all(|tool| tool.name == name || !name.starts_with(tool.name));
+        if let Some(tool) = tools::find(name).filter(|_| is_plain) {
+            return Some(tool);
+        }
         let suffix = self.dispatcher.backend().suffix().await;
         name.strip_suffix(suffix.as_str()).and_then(tools::find).or_else(|| tools::find(name))
     }
@@ -73,7 +83,7 @@ impl Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(Implementation::new("taskyard", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
     }
@@ -113,6 +123,30 @@ impl ServerHandler for Handler {
             }
         };
         Ok(result::result(outcome).into())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.announcing.start(self.dispatcher.clone(), context.peer).await;
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> std::result::Result<(), ErrorData> {
+        let backend = self.dispatcher.backend();
+        let mut suffix = backend.suffix().await;
+        let wanted = context.accepted().tools_list_changed == Some(true);
+        loop {
+            tokio::select! {
+                now = backend.suffix_after(&suffix), if wanted => suffix = now,
+                () = context.cancelled() => return Ok(()),
+                () = self.shutdown.cancelled() => return Ok(()),
+            }
+            if context.sink().notify_tool_list_changed().await.is_err() {
+                return Ok(());
+            }
+        }
     }
 
     async fn on_custom_request(

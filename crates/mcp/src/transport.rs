@@ -7,6 +7,7 @@
 mod answer;
 mod early;
 mod front;
+mod in_flight;
 mod sessions;
 mod sse;
 
@@ -20,6 +21,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Largest request body, bytes.
 pub const MAX_BODY: usize = 4 << 20;
@@ -57,9 +59,26 @@ pub trait ProtocolHandler: ServerHandler + Clone {}
 
 impl<H: ServerHandler + Clone> ProtocolHandler for H {}
 
+/// How long those who listen get to hear that it is over.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Cancels `streams` after `shutdown`, but not before those who listen have their final result: the SDK breaks a
+/// stream off where it is.
+async fn end_streams(shutdown: CancellationToken, listeners: TaskTracker, streams: CancellationToken) {
+    shutdown.cancelled().await;
+    listeners.close();
+    if tokio::time::timeout(FAREWELL, listeners.wait()).await.is_err() {
+        tracing::debug!(listeners = listeners.len(), "some who listen don't take their final result");
+    }
+    streams.cancel();
+}
+
 /// The routes `/mcp`, `/mcp/sse` and `/mcp/message` in front of `handler`. Cancelling `shutdown` ends every open
-/// stream.
+/// stream; a handler that lets its listeners go then has them told so. Has to be called within a runtime.
 pub fn router(handler: impl ProtocolHandler, store: Arc<dyn SessionStore>, timing: Timing, shutdown: &CancellationToken) -> Router {
+    let listeners = TaskTracker::new();
+    let streams = CancellationToken::new();
+    tokio::spawn(end_streams(shutdown.clone(), listeners.clone(), streams.clone()));
     let mut manager = LocalSessionManager::default();
     manager.session_config.sse_retry = None;
     manager.session_config.keep_alive = Some(timing.keep_alive);
@@ -70,13 +89,13 @@ pub fn router(handler: impl ProtocolHandler, store: Arc<dyn SessionStore>, timin
         .with_json_response(true)
         .disable_allowed_hosts()
         .with_max_request_body_bytes(MAX_BODY)
-        .with_cancellation_token(shutdown.child_token());
+        .with_cancellation_token(streams.clone());
     config.session_store = Some(Arc::new(sessions::Adapter(store.clone())));
     let service = {
         let handler = handler.clone();
         StreamableHttpService::new(move || Ok(handler.clone()), manager.clone(), config)
     };
-    let front = front::Front { timing, manager, store };
+    let front = front::Front { timing, manager, in_flight: in_flight::InFlight::default(), listeners, store };
     Router::new()
         .route_service("/mcp", service)
         .layer(from_fn_with_state(front, front::front))

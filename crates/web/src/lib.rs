@@ -44,7 +44,7 @@ pub struct App {
 
 /// Every route of the server.
 pub fn router(app: App) -> Router {
-    let handler = server::Handler::new(app.dispatcher.clone(), app.timing.progress);
+    let handler = server::Handler::new(app.dispatcher.clone(), app.timing.progress, app.shutdown.clone());
     router_around(handler, app)
 }
 

@@ -62,6 +62,29 @@ impl Engine {
         self.change_settings(caller, Map::from_iter([("paused".to_owned(), json!(false))])).await
     }
 
+    /// Returns the settings once they are as `wanted` says: at once, or after the change that makes them so. Woken by
+    /// changes of the settings only, which every workspace is told of. May be dropped at any point.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE` when the database doesn't answer, the store was closed, or the server hasn't started yet.
+    pub async fn settings_once(&self, wanted: impl Fn(&Settings) -> bool) -> Result<Settings> {
+        let oldest = self.store().read(|read| {
+            Box::pin(async move {
+                let Some(workspace) = read.workspace_list().await?.into_iter().next() else { return Ok(None) };
+                Ok(Some((workspace.id, read.event_head(workspace.id).await?)))
+            })
+        });
+        let (workspace, head) = oldest.await?.ok_or_else(|| Error::unavailable("there is no workspace yet"))?;
+        let mut changes = self.store().subscribe_kinds(workspace, &[Kind::SettingsChanged], head);
+        loop {
+            let settings = self.store().read(|read| Box::pin(async move { read.settings_fetch().await })).await?;
+            if wanted(&settings) {
+                return Ok(settings);
+            }
+            changes.next().await?;
+        }
+    }
+
     async fn change_settings(&self, caller: &Caller, values: Map<String, Value>) -> Result<SettingsOutput> {
         let caller = caller.clone();
         self.store().write(move |tx| Box::pin(async move { update(tx, &caller, values).await })).await

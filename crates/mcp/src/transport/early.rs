@@ -3,6 +3,7 @@
 //! The call itself lives in the answer's body, so a client that goes away takes a reading call with it.
 
 use super::answer;
+use super::in_flight::Mark;
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use futures::{Stream, StreamExt};
@@ -12,17 +13,29 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
 use tokio_util::sync::DropGuard;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+/// What has to live as long as an answer, and does its work when it is dropped.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Says that the caller has gone.
+    pub _departure: DropGuard,
+    /// Gives the request's id back; `None` outside sessions.
+    pub _mark: Option<Mark>,
+    /// Says that one who listened has gone; `None` for other requests.
+    pub _listener: Option<TaskTrackerToken>,
+}
 
 /// An answer that is on its way.
 pub(super) type Pending = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// The answer of `pending`, or after `early` an event stream that will carry it. `guard` is dropped with the
+/// The answer of `pending`, or after `early` an event stream that will carry it. `held` is dropped with the
 /// body.
-pub(super) async fn early(mut pending: Pending, id: Value, early: Duration, every: Duration, guard: DropGuard) -> Response {
+pub(super) async fn early(mut pending: Pending, id: Value, early: Duration, every: Duration, held: Held) -> Response {
     match tokio::time::timeout(early, &mut pending).await {
-        Ok(response) => guarded(response, guard),
+        Ok(response) => holding(response, held),
         Err(_) => {
-            let mut response = Response::new(Body::from_stream(stream(pending, id, every, guard)));
+            let mut response = Response::new(Body::from_stream(stream(pending, id, every, held)));
             let headers = response.headers_mut();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -32,12 +45,12 @@ pub(super) async fn early(mut pending: Pending, id: Value, early: Duration, ever
     }
 }
 
-/// `response` with `guard` in its body.
-pub(super) fn guarded(response: Response, guard: DropGuard) -> Response {
+/// `response` with `held` in its body.
+pub(super) fn holding(response: Response, held: Held) -> Response {
     let (parts, body) = response.into_parts();
     let mut data = body.into_data_stream();
     let body = async_stream::stream! {
-        let _guard = guard;
+        let _held = held;
         while let Some(chunk) = data.next().await {
             yield chunk;
         }
@@ -45,9 +58,9 @@ pub(super) fn guarded(response: Response, guard: DropGuard) -> Response {
     Response::from_parts(parts, Body::from_stream(body))
 }
 
-fn stream(mut pending: Pending, id: Value, every: Duration, guard: DropGuard) -> impl Stream<Item = Result<Bytes, Infallible>> {
+fn stream(mut pending: Pending, id: Value, every: Duration, held: Held) -> impl Stream<Item = Result<Bytes, Infallible>> {
     async_stream::stream! {
-        let _guard = guard;
+        let _held = held;
         let mut tick = tokio::time::interval(every);
         let response = loop {
             tokio::select! {

@@ -4,7 +4,9 @@
 //! stale session id starts anew; a missing media type in `Accept` is no reason to refuse.
 
 use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
-use super::{Departure, MAX_BODY, SessionStore, Timing, early};
+use super::early::Held;
+use super::in_flight::{InFlight, Mark};
+use super::{Departure, MAX_BODY, SessionStore, Timing, early, in_flight};
 use crate::toolset::Selection;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -17,6 +19,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use serde_json::Value;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 const SESSION_ID: &str = "mcp-session-id";
 
@@ -25,6 +28,9 @@ const SESSION_ID: &str = "mcp-session-id";
 pub(super) struct Front {
     pub timing: Timing,
     pub manager: Arc<LocalSessionManager>,
+    pub in_flight: InFlight,
+    /// Counts those who listen.
+    pub listeners: TaskTracker,
     pub store: Arc<dyn SessionStore>,
 }
 
@@ -72,8 +78,16 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
     if message.get("method").and_then(Value::as_str) == Some("initialize") {
         parts.headers.remove(SESSION_ID);
     }
-    let accepts = accept(&mut parts.headers);
-    let response = run(&front, parts, bytes.into(), next, &id, accepts).await;
+    let mark = match mark(&front, &parts.headers, &message, &id) {
+        Ok(mark) => mark,
+        Err(refusal) => return answer::json_response(StatusCode::BAD_REQUEST, &refusal),
+    };
+    let listens = message.get("method").and_then(Value::as_str) == Some("subscriptions/listen");
+    let listener = listens.then(|| front.listeners.token());
+    let departed = CancellationToken::new();
+    parts.extensions.insert(Departure(departed.clone()));
+    let held = Held { _departure: departed.drop_guard(), _mark: mark, _listener: listener };
+    let response = run(&front, parts, bytes.into(), next, &id, held).await;
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         let refusal = answer::error(&id, INVALID_REQUEST, "the message is no JSON-RPC request, notification or response");
         return answer::json_response(StatusCode::BAD_REQUEST, &refusal);
@@ -81,17 +95,23 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
     response
 }
 
-async fn run(front: &Front, mut parts: Parts, body: Body, next: Next, id: &Value, accepts: Accepts) -> Response {
-    let departed = CancellationToken::new();
-    parts.extensions.insert(Departure(departed.clone()));
-    let guard = departed.drop_guard();
+/// The mark of a session's request, or the error that says that its id is taken.
+fn mark(front: &Front, headers: &HeaderMap, message: &Value, id: &Value) -> Result<Option<Mark>, Value> {
+    let session = headers.get(SESSION_ID).and_then(|session| session.to_str().ok());
+    let Some(session) = session.filter(|_| message.get("method").is_some() && !id.is_null()) else { return Ok(None) };
+    let taken = || answer::error(id, INVALID_REQUEST, &in_flight::refusal(id));
+    front.in_flight.enter(session, id).map(Some).ok_or_else(taken)
+}
+
+async fn run(front: &Front, mut parts: Parts, body: Body, next: Next, id: &Value, held: Held) -> Response {
+    let accepts = accept(&mut parts.headers);
     let request = Request::from_parts(parts, body);
     match accepts {
         Accepts::Streams => {
             let pending = Box::pin(next.run(request));
-            early::early(pending, id.clone(), front.timing.early, front.timing.progress, guard).await
+            early::early(pending, id.clone(), front.timing.early, front.timing.progress, held).await
         }
-        Accepts::JsonOnly => collapse(early::guarded(next.run(request).await, guard), id).await,
+        Accepts::JsonOnly => collapse(early::holding(next.run(request).await, held), id).await,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A session lives as long as its stream. Clients that only know this transport keep working.
 
 use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
-use super::{Departure, MAX_BODY, ProtocolHandler};
+use super::{Departure, MAX_BODY, ProtocolHandler, in_flight};
 use crate::toolset::{Selection, pairs};
 use axum::Router;
 use axum::body::Bytes;
@@ -14,12 +14,12 @@ use axum::routing::{get, post};
 use futures::StreamExt;
 use http::StatusCode;
 use http::request::Parts;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::transport::common::server_side_http::session_id;
 use rmcp::{RoleServer, ServiceExt};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,7 +35,11 @@ const DEPTH: usize = 64;
 struct Inbox {
     messages: mpsc::Sender<ClientJsonRpcMessage>,
     departure: Departure,
+    under_way: UnderWay,
 }
+
+/// The requests of a session that have no answer yet, by id.
+type UnderWay = Arc<Mutex<HashSet<RequestId>>>;
 
 #[derive(Clone)]
 struct Sessions<H> {
@@ -75,12 +79,13 @@ async fn open<H: ProtocolHandler>(State(sessions): State<Sessions<H>>, parts: Pa
     let (messages, received) = mpsc::channel(DEPTH);
     let (outbox, sent) = mpsc::channel::<ServerJsonRpcMessage>(DEPTH);
     let departed = CancellationToken::new();
-    sessions.insert(id.clone(), Inbox { messages, departure: Departure(departed.clone()) });
+    let under_way = UnderWay::default();
+    sessions.insert(id.clone(), Inbox { messages, departure: Departure(departed.clone()), under_way: under_way.clone() });
     let separator = if query.is_empty() { "" } else { "&" };
     let endpoint = Event::default().event("endpoint").data(format!("/mcp/message?sessionId={id}{separator}{query}"));
     let shutdown = sessions.shutdown.clone();
     tokio::spawn(async move {
-        let transport = Pipe { received, outbox };
+        let transport = Pipe { received, outbox, under_way };
         if let Ok(running) = sessions.handler.clone().serve_with_ct(transport, sessions.shutdown.child_token()).await {
             let _ = running.waiting().await;
         }
@@ -112,6 +117,13 @@ async fn message<H: ProtocolHandler>(State(sessions): State<Sessions<H>>, mut pa
             return answer::json_response(StatusCode::BAD_REQUEST, &answer::error(&Value::Null, code, text));
         }
     };
+    if let JsonRpcMessage::Request(request) = &message
+        && !inbox.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(request.id.clone())
+    {
+        let id = serde_json::to_value(&request.id).unwrap_or(Value::Null);
+        let refusal = answer::error(&id, INVALID_REQUEST, &in_flight::refusal(&id));
+        return answer::json_response(StatusCode::BAD_REQUEST, &refusal);
+    }
     // The post ends at once; it is the stream whose end ends the call.
     parts.extensions.insert(inbox.departure);
     message.insert_extension(parts);
@@ -125,12 +137,21 @@ async fn message<H: ProtocolHandler>(State(sessions): State<Sessions<H>>, mut pa
 struct Pipe {
     received: mpsc::Receiver<ClientJsonRpcMessage>,
     outbox: mpsc::Sender<ServerJsonRpcMessage>,
+    under_way: UnderWay,
 }
 
 impl Transport<RoleServer> for Pipe {
     type Error = std::io::Error;
 
     fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        if let Some(id) = answered {
+            self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        }
         let outbox = self.outbox.clone();
         async move { outbox.send(message).await.map_err(|_| std::io::ErrorKind::BrokenPipe.into()) }
     }

@@ -42,6 +42,9 @@ impl Backend for Nothing {
     async fn suffix(&self) -> String {
         String::new()
     }
+    async fn suffix_after(&self, _known: &str) -> String {
+        std::future::pending().await
+    }
 }
 
 /// Protocol sessions in memory.

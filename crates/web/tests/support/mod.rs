@@ -14,7 +14,7 @@ use taskyard_web::guard::Guard;
 use taskyard_web::{App, Readiness};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub const RUN_TOKEN: &str = "ty_run";
@@ -31,7 +31,7 @@ pub enum Trace {
 pub struct Script {
     pub traces: mpsc::UnboundedSender<Trace>,
     pub release: Notify,
-    pub suffix: &'static str,
+    pub suffix: watch::Sender<String>,
 }
 
 struct Watch<'a>(&'a Script, String, bool);
@@ -76,7 +76,12 @@ impl Backend for Script {
     }
 
     async fn suffix(&self) -> String {
-        self.suffix.to_owned()
+        self.suffix.borrow().clone()
+    }
+
+    async fn suffix_after(&self, known: &str) -> String {
+        let mut changes = self.suffix.subscribe();
+        changes.wait_for(|suffix| suffix != known).await.unwrap().clone()
     }
 }
 
@@ -115,7 +120,7 @@ impl Server {
 
     pub async fn with(sessions: Arc<Table>, suffix: &'static str, adjust: impl FnOnce(Dispatcher) -> Dispatcher) -> Self {
         let (sender, traces) = mpsc::unbounded_channel();
-        let script = Arc::new(Script { traces: sender, release: Notify::new(), suffix });
+        let script = Arc::new(Script { traces: sender, release: Notify::new(), suffix: watch::Sender::new(suffix.to_owned()) });
         let (addr, shutdown, ended) = serve(adjust(Dispatcher::new(script.clone())), sessions).await;
         Self { addr, script, traces, shutdown, ended }
     }
