@@ -2,7 +2,7 @@
 //! at what came of it in git, in Taskyard's records and on the model's side.
 
 use crate::harness::{Configure, Stage};
-use crate::support::{eventually, lives};
+use crate::support::{Task, eventually, lives};
 use serde_json::{Value, json};
 use taskyard_testkit::model::scenario::{Failure, Scenario, Step, Stop, Times, hang, mcp, run, say, write};
 
@@ -48,7 +48,38 @@ fn whole_job() -> Scenario {
 
 /// The whole job on default settings, up to the merge.
 pub async fn job(configure: Configure) {
-    let stage = Stage::new(configure, whole_job()).await;
+    let (stage, task) = whole(configure, &[], whole_job()).await;
+    called_with_the_runs_token(&stage, &task).await;
+    let run = stage.yard.run(&task).await;
+    let served = i64::try_from(stage.playing.served().iter().filter(|served| served.reply.is_some()).count()).unwrap();
+    assert!(served >= 4, "{:#?}", stage.playing.served());
+    assert_eq!((&run["input_tokens"], &run["output_tokens"]), (&json!(served * 1200), &json!(served * 80)), "{run:#}");
+    assert_eq!(run["turns"], served, "{run:#}");
+    stage.server().call("delete_task", json!({ "task_id": "TY-2" })).await;
+    approved(&stage, &task).await;
+}
+
+/// The same without figures, which not every protocol tells.
+pub async fn job_without_figures(configure: Configure) {
+    let (stage, task) = whole(configure, &[], whole_job()).await;
+    called_with_the_runs_token(&stage, &task).await;
+    stage.server().call("delete_task", json!({ "task_id": "TY-2" })).await;
+    approved(&stage, &task).await;
+}
+
+/// The job up to the merge without a call of a tool, for agents that take no MCP servers.
+pub async fn job_without_tools(configure: Configure) {
+    let mut scenario = whole_job();
+    scenario.replies.remove(2);
+    let (stage, task) = whole(configure, &[], scenario).await;
+    let log = stage.yard.log(&task).await;
+    assert!(log.contains("works without Taskyard's tools"), "a person is told: {log}");
+    approved(&stage, &task).await;
+}
+
+/// A task that commits `hello.txt` without anybody being asked, up to the review.
+async fn whole(configure: Configure, words: &[&str], scenario: Scenario) -> (Stage, Task) {
+    let stage = Stage::with(configure, words, scenario).await;
     let task = stage.queue("Say hello in a file").await;
     stage.wait(&task, "waiting_for_review").await;
     assert_eq!(stage.commits(&task).await, ["Add hello.txt"]);
@@ -57,15 +88,12 @@ pub async fn job(configure: Configure) {
     assert_eq!(std::fs::read_to_string(worktree.join("hello.txt")).unwrap(), "hello\n");
     let left = stage.yard.repo.git_in(&worktree, &["status", "--porcelain"]).await.unwrap();
     assert_eq!(left, "", "the agent's own commit holds everything");
-    called_with_the_runs_token(&stage, &task).await;
-    let run = stage.yard.run(&task).await;
-    let served = i64::try_from(stage.playing.served().iter().filter(|served| served.reply.is_some()).count()).unwrap();
-    assert!(served >= 4, "{:#?}", stage.playing.served());
-    assert_eq!((&run["input_tokens"], &run["output_tokens"]), (&json!(served * 1200), &json!(served * 80)), "{run:#}");
-    assert_eq!(run["turns"], served, "{run:#}");
     stage.yard.nothing_lives(&task).await;
     stage.no_problems();
-    stage.server().call("delete_task", json!({ "task_id": "TY-2" })).await;
+    (stage, task)
+}
+
+async fn approved(stage: &Stage, task: &str) {
     stage.server().call("review_task", json!({ "task_id": task, "decision": "approve" })).await;
     assert_eq!(stage.yard.repo.git(&["show", "main:hello.txt"]).await.unwrap(), "hello");
 }
@@ -83,10 +111,8 @@ async fn called_with_the_runs_token(stage: &Stage, task: &str) {
 
 /// With the policy `ask` a person allows one command and refuses the next: the agent is told and goes on.
 pub async fn permission(configure: Configure) {
-    let scenario = Scenario::new()
-        .reply([run("echo yes > allowed.txt")])
-        .reply([run("echo no > refused.txt")])
-        .reply([say("Then I leave it.")]);
+    let scenario =
+        Scenario::new().reply([run("echo yes > allowed.txt")]).reply([run("echo no > refused.txt")]).reply([say("Then I leave it.")]);
     let stage = Stage::with(configure, &["--permissions", "ask"], scenario).await;
     let task = stage.queue("Ask before you do anything").await;
     let mut answers = 0;
@@ -214,17 +240,12 @@ pub async fn fails(configure: Configure, failure: Failure, words: &[&str]) {
 
 /// A usage limit: the task is queued again until the stated time, the account pauses, nothing counts as a failure.
 pub async fn limit(configure: Configure, failure: impl Fn(i64) -> Failure) {
-    let reset_at = (jiff_now() + 3 * 3600) / 60 * 60;
+    let reset_at = (seconds_now() + 3 * 3600) / 60 * 60;
     let work = run("echo ok > ok.txt && git add -A && git commit -qm 'After the pause'");
     let scenario = Scenario::new().reply([failure(reset_at).into(), work]).reply([say("Done.")]);
     let stage = Stage::new(configure, scenario).await;
     let task = stage.queue("Hit the limit").await;
-    let shown = eventually("the task to be paused", async || {
-        let shown = stage.yard.get(&task).await;
-        assert_ne!(shown["status"], "failed", "{shown:#}");
-        (shown["status"] == "queued" && shown["last_outcome"] == "limited").then_some(shown)
-    })
-    .await;
+    let shown = paused(&stage, &task).await;
     let until: taskyard_domain::Timestamp = shown["not_before"].as_str().unwrap().parse().unwrap();
     let off = until.as_second() - reset_at;
     assert!(off.abs() <= 60, "paused until {until}, {off} s off");
@@ -234,7 +255,29 @@ pub async fn limit(configure: Configure, failure: impl Fn(i64) -> Failure) {
     stage.no_problems();
 }
 
-fn jiff_now() -> i64 {
+/// An account that stays throttled without saying until when: the task is queued again with a back-off.
+pub async fn throttled(configure: Configure, failure: Failure) {
+    let stage = Stage::new(configure, Scenario::new().reply([failure.into()])).await;
+    let task = stage.queue("Be throttled").await;
+    let shown = paused(&stage, &task).await;
+    let until: taskyard_domain::Timestamp = shown["not_before"].as_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&(until.as_second() - seconds_now())), "paused until {until}");
+    let (outcome, reason) = stage.end(&task).await;
+    assert!(outcome == "limited" && reason.contains("429"), "{outcome}: {reason}");
+    stage.no_problems();
+}
+
+/// Waits until a usage limit has paused the task.
+async fn paused(stage: &Stage, task: &str) -> Value {
+    eventually("the task to be paused", async || {
+        let shown = stage.yard.get(task).await;
+        assert_ne!(shown["status"], "failed", "{shown:#}");
+        (shown["status"] == "queued" && shown["last_outcome"] == "limited").then_some(shown)
+    })
+    .await
+}
+
+fn seconds_now() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     i64::try_from(now.as_secs()).unwrap()
 }

@@ -2,19 +2,30 @@
 
 use crate::cases;
 use crate::harness::{Agent, KEY, program, version};
+use crate::steering;
 use taskyard_testkit::model::scenario::Failure;
 
 /// The version that is installed and tested.
 const VERSION: &str = "2.1.332";
 
-fn agent(model: &str, more: &[&str]) -> Agent {
+fn configured(model: &str, more: &[&str], key: &str) -> Agent {
     let mut words: Vec<String> = vec!["--driver".into(), "claude".into()];
-    for variable in [format!("ANTHROPIC_BASE_URL={model}"), format!("ANTHROPIC_API_KEY={KEY}")] {
+    for variable in [format!("ANTHROPIC_BASE_URL={model}"), key.to_owned()] {
         words.extend(["--env".into(), variable]);
     }
     words.extend(more.iter().map(|word| (*word).to_owned()));
     words.extend(["--".into(), program("claude", "claude").to_string_lossy().into_owned()]);
     Agent { name: "claude", files: Vec::new(), words }
+}
+
+/// Paid by use.
+fn agent(model: &str, more: &[&str]) -> Agent {
+    configured(model, more, &format!("ANTHROPIC_API_KEY={KEY}"))
+}
+
+/// Paid by the month, which is what has usage limits.
+fn subscriber(model: &str, more: &[&str]) -> Agent {
+    configured(model, more, "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-test")
 }
 
 #[tokio::test]
@@ -71,9 +82,21 @@ async fn a_usage_limit_pauses_until_its_end() {
             .header("anthropic-ratelimit-unified-status", "rejected")
             .header("anthropic-ratelimit-unified-reset", reset_at)
             .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
+            .header("x-should-retry", false)
             .always()
     };
-    cases::limit(agent, failure).await;
+    cases::limit(subscriber, failure).await;
+}
+
+#[tokio::test]
+async fn a_key_that_stays_throttled_pauses_for_a_while() {
+    let failure = Failure::status(429).message("slow down").header("x-should-retry", false).always();
+    cases::throttled(agent, failure).await;
+}
+
+#[tokio::test]
+async fn hears_a_message_in_mid_turn() {
+    steering::hears(agent).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::cases;
 use crate::harness::{Agent, KEY, program, version};
+use crate::steering;
 use serde_json::json;
 use taskyard_testkit::model::scenario::Failure;
 
@@ -84,7 +85,8 @@ async fn a_wrong_key_fails_the_task() {
 
 #[tokio::test]
 async fn a_prompt_that_is_too_long_fails_the_task() {
-    let failure = Failure::status(400).message("Your input exceeds the context window of this model.").kind("context_length_exceeded").always();
+    let failure =
+        Failure::status(400).message("Your input exceeds the context window of this model.").kind("context_length_exceeded").always();
     cases::fails(agent, failure, &["context window"]).await;
 }
 
@@ -105,4 +107,9 @@ async fn an_answer_that_is_cut_waits_for_review_and_says_so() {
     let (outcome, reason) = stage.end(&task).await;
     assert!(outcome == "no_changes" && reason.contains("output limit"), "{outcome}: {reason}");
     stage.no_problems();
+}
+
+#[tokio::test]
+async fn hears_a_message_in_mid_turn() {
+    steering::hears(agent).await;
 }

@@ -2,7 +2,8 @@
 
 use crate::support::{Server, Setup, Task, Yard, eventually};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use taskyard_domain::agent::DriverKind;
 use taskyard_process::{Command, run};
 use taskyard_testkit::model::scenario::Scenario;
 use taskyard_testkit::model::{Model, Playing};
@@ -43,6 +44,29 @@ pub struct Agent {
     pub words: Vec<String>,
 }
 
+impl Agent {
+    /// The driver, the variables and the command among the words.
+    pub fn parts(&self) -> (DriverKind, Vec<(String, String)>, Vec<String>) {
+        let behind = |flag: &str| {
+            let words = self.words.iter().zip(self.words.iter().skip(1));
+            words.filter(|(word, _)| *word == flag).map(|(_, value)| value.clone()).collect::<Vec<_>>()
+        };
+        let driver = serde_json::from_value(behind("--driver").remove(0).into()).unwrap();
+        let variables = behind("--env").iter().filter_map(|variable| variable.split_once('=')).map(|(n, v)| (n.into(), v.into())).collect();
+        let command = self.words.iter().skip_while(|word| *word != "--").skip(1).cloned().collect();
+        (driver, variables, command)
+    }
+
+    /// Writes the files of its home folder.
+    pub fn settle(&self, home: &Path) {
+        for (path, content) in &self.files {
+            let path = home.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+    }
+}
+
 /// A yard whose only agent is a real one with a scripted model.
 pub struct Stage {
     /// Server, repository and list.
@@ -64,11 +88,7 @@ impl Stage {
         let playing = model.play(scenario);
         let setup = Setup::new();
         let agent = configure(playing.url(), words);
-        for (path, content) in &agent.files {
-            let path = setup.folder().join("home").join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, content).unwrap();
-        }
+        agent.settle(&setup.folder().join("home"));
         let (server, repo) = (setup.start().await, Repo::new().await.unwrap());
         let stage = Self { yard: Yard { server, repo, list: String::new() }, playing, _model: model };
         stage.with_list(&agent).await

@@ -11,10 +11,13 @@
     reason = "helpers of tests fail by panicking and say what they skip"
 )]
 
+mod acp;
 mod cases;
 mod claude;
 mod codex;
 mod harness;
+mod steering;
 #[path = "../e2e/support/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the end-to-end tests use more of it")]
 mod support;
+mod wide;
