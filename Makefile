@@ -2,7 +2,7 @@
 CARGO ?= cargo
 TESTER := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
 
-.PHONY: help build release demo test lint fmt test-repositories test-agents test-clients
+.PHONY: help build release demo test lint fmt test-repositories test-agents test-clients conformance
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test-clients: ## Real MCP clients, offline: SDKs, inspector, agents (needs Pytho
 		$(CARGO) nextest run --no-run --profile clients -p taskyard --test clients --locked && \
 		TASKYARD_TEST_CLIENTS=$$clients TASKYARD_TEST_AGENTS=$$agents scripts/offline.sh \
 		$(CARGO) nextest run --profile clients -p taskyard --test clients --locked --offline
+
+conformance: ## The official MCP conformance suite, three revisions, every check (needs npm; 250 MB)
+	CARGO=$(CARGO) scripts/conformance.sh
 
 lint: ## Formatting, clippy with the project's bans, which crate may use which
 	$(CARGO) fmt --all --check

@@ -234,6 +234,27 @@ async fn the_suffix_is_a_setting() {
 }
 
 #[tokio::test]
+async fn who_listens_hears_when_the_suffix_is_set() {
+    let yard = Yard::new().await;
+    let listen = request("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    let mut stream = open(yard.addr, modern(listen)).await;
+    stream.until("acknowledged").await;
+    let told = stream.until("notifications/tools/list_changed");
+    // The setting may change before the listener has looked at it for the first time; then the next change counts.
+    let changes = async {
+        for n in 0.. {
+            yard.operate("settings_update", json!({ "settings": { "tool_suffix": format!("_{n}") } })).await;
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        _ = told => {}
+        () = changes => {}
+    }
+    yard.stop().await;
+}
+
+#[tokio::test]
 async fn default_answers_stay_small_however_much_there_is() {
     let yard = Yard::new().await;
     let list = yard.call("create_list", json!({ "name": "Much", "local_path": yard.repo.path() })).await["list_id"].clone();
