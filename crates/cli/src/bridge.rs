@@ -1,19 +1,20 @@
 //! `taskyard mcp`: MCP on standard input and output, bridged to the running server's HTTP endpoint.
 //!
 //! Each line from the client is posted as it is; what comes back, at once or as an event stream, goes out line by
-//! line. The bridge owns no state but the protocol session's id, and takes a server that was restarted in between
-//! for the same one.
+//! line. The bridge owns no state but the protocol session's id and the requests under way, and takes a server that was
+//! restarted in between for the same one.
 
 use crate::args::{Global, Mcp};
 use crate::discover;
 use crate::fail::{Result, machine};
 use futures::StreamExt;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use taskyard_domain::Error;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// Runs until standard input ends.
 pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
@@ -26,7 +27,7 @@ pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
     let writer = tokio::spawn(write(lines));
     let bridge = Bridge::new(global.clone(), endpoint(&base, flags), flags.clone(), out)?;
     let mut input = BufReader::new(tokio::io::stdin());
-    let mut open = JoinSet::new();
+    let mut open = Open::default();
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -37,17 +38,17 @@ pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let message = line.clone();
-        if opens_session(&message) {
+        let message = Message::read(line.clone());
+        if message.is("initialize") {
             // What follows needs the session's id.
             bridge.clone().forward(message).await;
-        } else {
-            open.spawn(bridge.clone().forward(message));
+            continue;
         }
-        while open.try_join_next().is_some() {}
+        open.hang_up(&message);
+        open.begin(&bridge, message);
     }
     // Standard input has ended: nobody waits for what is still open.
-    open.shutdown().await;
+    open.all.shutdown().await;
     bridge.end_session().await;
     drop(bridge);
     writer.await.map_err(|e| machine("writing standard output", e))
@@ -61,8 +62,65 @@ fn endpoint(base: &str, flags: &Mcp) -> String {
     if query.is_empty() { format!("{base}/mcp") } else { format!("{base}/mcp?{}", query.join("&")) }
 }
 
-fn opens_session(message: &[u8]) -> bool {
-    serde_json::from_slice::<Value>(message).is_ok_and(|m| m["method"] == "initialize")
+/// A line of the client.
+struct Message {
+    bytes: Vec<u8>,
+    parsed: Value,
+}
+
+impl Message {
+    /// What isn't JSON is null here; the server says what it thinks of it.
+    fn read(bytes: Vec<u8>) -> Self {
+        let parsed = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        Self { bytes, parsed }
+    }
+
+    fn is(&self, method: &str) -> bool {
+        self.parsed["method"] == method
+    }
+
+    /// The revision, where every request says it: from 2026-07-28 on.
+    fn version(&self) -> Option<&str> {
+        self.parsed["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
+    }
+
+    fn is_notification(&self) -> bool {
+        self.parsed.get("method").is_some() && self.parsed.get("id").is_none()
+    }
+
+    /// The id, of a request only.
+    fn request_id(&self) -> Option<&Value> {
+        self.parsed.get("id").filter(|_| self.parsed.get("method").is_some())
+    }
+}
+
+/// The requests under way.
+#[derive(Default)]
+struct Open {
+    all: JoinSet<()>,
+    by_id: HashMap<String, AbortHandle>,
+}
+
+impl Open {
+    fn begin(&mut self, bridge: &Bridge, message: Message) {
+        while self.all.try_join_next().is_some() {}
+        self.by_id.retain(|_, call| !call.is_finished());
+        let id = message.request_id().map(Value::to_string);
+        let call = self.all.spawn(bridge.clone().forward(message));
+        if let Some(id) = id {
+            self.by_id.insert(id, call);
+        }
+    }
+
+    /// Hangs up on the request that `message` calls off, if it does. Where there are no sessions, this is how HTTP says
+    /// it; and nothing is said any more to a client that doesn't expect an answer.
+    fn hang_up(&mut self, message: &Message) {
+        if message.is("notifications/cancelled")
+            && let Some(call) = self.by_id.remove(&message.parsed["params"]["requestId"].to_string())
+        {
+            call.abort();
+        }
+    }
 }
 
 async fn write(mut lines: mpsc::Receiver<String>) {
@@ -93,20 +151,18 @@ impl Bridge {
         Ok(Self { http, global, flags, url, session: Arc::default(), version: Arc::default(), out })
     }
 
-    async fn forward(self, message: Vec<u8>) {
-        let parsed: Value = serde_json::from_slice(&message).unwrap_or(Value::Null);
-        let id = parsed.get("id").cloned();
-        if let Err(error) = self.exchange(&parsed, message).await
-            && let Some(id) = id
+    async fn forward(self, message: Message) {
+        if let Err(error) = self.exchange(&message).await
+            && let Some(id) = message.request_id()
         {
             self.say(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": error.message, "data": error } })).await;
         }
     }
 
-    async fn exchange(&self, parsed: &Value, message: Vec<u8>) -> Result<()> {
-        let response = match self.post(parsed, message.clone()).await {
+    async fn exchange(&self, message: &Message) -> Result<()> {
+        let response = match self.post(message).await {
             // The server may have been restarted elsewhere: look once more where it is now.
-            Err(error) if error.is_connect() && self.rediscover() => self.post(parsed, message).await,
+            Err(error) if error.is_connect() && self.rediscover() => self.post(message).await,
             other => other,
         };
         let response = response.map_err(|e| Error::unavailable(format!("the Taskyard server doesn't answer: {e}")))?;
@@ -114,31 +170,33 @@ impl Bridge {
         let status = response.status();
         let kind = response.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
         if kind.starts_with("text/event-stream") {
-            return self.relay(response).await;
+            return self.relay(message, response).await;
         }
         let body = response.bytes().await.map_err(|e| Error::unavailable(format!("the answer broke off: {e}")))?;
-        if body.is_empty() {
-            return Ok(());
-        }
         match serde_json::from_slice::<Value>(&body) {
+            Ok(refusal) if message.is_notification() => {
+                tracing::debug!(%refusal, "the server refused a notification");
+                Ok(())
+            }
             Ok(answer) => {
                 self.learn_version(&answer);
                 self.say(&answer).await;
                 Ok(())
             }
+            Err(_) if body.is_empty() && status.is_success() => Ok(()),
             Err(_) => Err(Error::unavailable(format!("the server answered {status}: {}", String::from_utf8_lossy(&body)))),
         }
     }
 
-    async fn post(&self, parsed: &Value, message: Vec<u8>) -> reqwest::Result<reqwest::Response> {
+    async fn post(&self, message: &Message) -> reqwest::Result<reqwest::Response> {
         let url = lock(&self.url).clone();
         let mut request = self.http.post(url).header("content-type", "application/json");
         request = request.header("accept", "application/json, text/event-stream");
-        let modern = parsed["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
-        if let Some(version) = modern.map(str::to_owned).or_else(|| lock(&self.version).clone()) {
+        let parsed = &message.parsed;
+        if let Some(version) = message.version().map(str::to_owned).or_else(|| lock(&self.version).clone()) {
             request = request.header("mcp-protocol-version", version);
         }
-        if modern.is_some() {
+        if message.version().is_some() {
             request = request.header("mcp-method", parsed["method"].as_str().unwrap_or_default());
             let name = parsed["params"]["name"].as_str().or_else(|| parsed["params"]["uri"].as_str());
             if let Some(name) = name {
@@ -151,13 +209,14 @@ impl Bridge {
         if let Some(token) = std::env::var("TASKYARD_TOKEN").ok().filter(|t| !t.is_empty()) {
             request = request.bearer_auth(token);
         }
-        request.body(message).send().await
+        request.body(message.bytes.clone()).send().await
     }
 
     /// Passes an event stream on, message by message, framed on bytes.
-    async fn relay(&self, response: reqwest::Response) -> Result<()> {
+    async fn relay(&self, message: &Message, response: reqwest::Response) -> Result<()> {
         let mut stream = response.bytes_stream();
         let (mut line, mut data) = (Vec::new(), Vec::new());
+        let mut answered = message.request_id().is_none();
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|e| Error::unavailable(format!("the answer broke off: {e}")))?;
             for byte in chunk {
@@ -171,14 +230,16 @@ impl Bridge {
                     data.extend_from_slice(rest.strip_prefix(b" ").unwrap_or(rest));
                 } else if text.is_empty()
                     && !data.is_empty()
-                    && let Ok(message) = serde_json::from_slice::<Value>(&std::mem::take(&mut data))
+                    && let Ok(said) = serde_json::from_slice::<Value>(&std::mem::take(&mut data))
                 {
-                    self.learn_version(&message);
-                    self.say(&message).await;
+                    answered |= said.get("id") == message.request_id() && said.get("method").is_none();
+                    self.learn_version(&said);
+                    self.say(&said).await;
                 }
             }
         }
-        Ok(())
+        // A client on a pipe would wait for ever.
+        if answered { Ok(()) } else { Err(Error::unavailable("the answer broke off: the server has stopped")) }
     }
 
     fn remember(&self, headers: &reqwest::header::HeaderMap) {

@@ -65,7 +65,9 @@ impl Stage {
     /// A running task whose agent ends its turn when the gate `name` opens.
     pub async fn held(&self, name: &str) -> Task {
         let (up, gate) = (self.yard.gate(&format!("{name}-up")), self.yard.gate(name));
-        let task = self.yard.queue(name, json!([{ "signal": up }, { "wait_file": gate }])).await;
+        // Not `wait_file`, which has a limit of its own.
+        let wait = format!("until [ -e '{}' ]; do sleep 0.1; done", gate.display());
+        let task = self.yard.queue(name, json!([{ "signal": up }, { "shell": wait }, { "text": "Waited." }])).await;
         self.yard.reached(&format!("{name}-up")).await;
         task
     }

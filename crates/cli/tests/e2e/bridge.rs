@@ -135,3 +135,38 @@ async fn bad_lines_are_answered_and_harm_nothing() {
     let unknown = bridge.ask("tools/call", json!({ "name": "no_such_tool", "arguments": {} })).await;
     assert!(unknown.to_string().contains("no_such_tool"), "{unknown}");
 }
+
+/// A request of the revision without sessions.
+fn sessionless(id: u64, tool: &str, arguments: Value) -> Value {
+    let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let params = json!({ "name": tool, "arguments": arguments, "_meta": meta });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+#[tokio::test]
+async fn a_call_without_a_session_is_called_off_at_the_server_too() {
+    let setup = Setup::new();
+    let log = setup.folder().join("calls");
+    let yard = Yard::with(setup.args(&["--listen", "127.0.0.1:0", "--mcp-log", log.to_str().unwrap()])).await;
+    let steps = json!([{ "wait_file": yard.gate("never") }]);
+    let task = yard.queue("Held", steps).await;
+    let mut bridge = Bridge::start(&yard.server, &[]);
+    bridge.send(&sessionless(71, "wait_for_task_change", json!({ "task_ids": [task], "timeout_seconds": 300 }))).await;
+    // An answer to what was sent later says that the wait has begun.
+    bridge.send(&sessionless(72, "get_task", json!({ "task_id": task }))).await;
+    let line = tokio::time::timeout(PATIENCE, bridge.lines.next_line()).await.expect("no answer").unwrap().unwrap();
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["structuredContent"]["id"]), (&json!(72), &json!(task)), "{answer}");
+    bridge.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 71 } })).await;
+    let ended = eventually("the wait to end at the server", async || {
+        let calls = std::fs::read_to_string(&log).unwrap_or_default();
+        calls.lines().find(|line| line.contains("wait_for_task_change")).map(str::to_owned)
+    })
+    .await;
+    assert!(ended.contains("UNAVAILABLE"), "{ended}");
+    // Nothing more is said about it.
+    bridge.send(&sessionless(73, "get_task", json!({ "task_id": task }))).await;
+    let line = tokio::time::timeout(PATIENCE, bridge.lines.next_line()).await.expect("no answer").unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["id"], 73, "{line}");
+    assert_eq!(bridge.end().await, Some(0));
+}
