@@ -103,8 +103,10 @@ async fn called_with_the_runs_token(stage: &Stage, task: &str) {
     let workspace = stage.server().call("list_workspaces", json!({})).await["workspaces"][0]["id"].clone();
     let log = stage.server().call("get_audit_log", json!({ "workspace": workspace, "action": "task.created" })).await;
     let run = stage.yard.run(task).await["id"].as_str().unwrap().to_owned();
+    let transcript = stage.yard.log(task).await;
     let by_run = |entry: &&Value| entry["face"] == "mcp" && entry["actor"].as_str().unwrap().contains(&run);
-    let entry = log["entries"].as_array().unwrap().iter().find(by_run).unwrap_or_else(|| panic!("no entry of {run}: {log:#}"));
+    let entry =
+        log["entries"].as_array().unwrap().iter().find(by_run).unwrap_or_else(|| panic!("no entry of {run}: {log:#}\n{transcript}"));
     let child = stage.yard.get(entry["target_id"].as_str().unwrap()).await;
     assert_eq!(child["title"], "What is left to do", "{child:#}");
 }
@@ -150,7 +152,9 @@ pub async fn cancel(configure: Configure) {
     let stage = Stage::new(configure, scenario).await;
     let task = stage.queue("Do something long").await;
     let pids = long_begun(&stage, &task).await;
+    let asked_at = std::time::Instant::now();
     let cancelled = stage.server().call("cancel_task", json!({ "task_id": task })).await;
+    println!("cancelled after {} ms", asked_at.elapsed().as_millis());
     assert_eq!((&cancelled["status"], &cancelled["worktree_kept"]), (&json!("cancelled"), &json!(true)));
     all_gone(&pids);
     stage.yard.nothing_lives(&task).await;
