@@ -2,7 +2,7 @@
 CARGO ?= cargo
 TESTER := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo "nextest run" || echo "test")
 
-.PHONY: help build release demo test lint fmt test-repositories test-agents test-clients conformance
+.PHONY: help build release demo test fuzz lint fmt test-repositories test-agents test-clients torture conformance bench
 
 help: ## What there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST)
@@ -35,8 +35,19 @@ test-clients: ## Real MCP clients, offline: SDKs, inspector, agents (needs Pytho
 		TASKYARD_TEST_CLIENTS=$$clients TASKYARD_TEST_AGENTS=$$agents scripts/offline.sh \
 		$(CARGO) nextest run --profile clients -p taskyard --test clients --locked --offline
 
+torture: ## Rounds of load and faults on the real server: ROUNDS=100 SEED=1; goes on where it stopped (docs/reliability.md)
+	BUILD=$$(git describe --always --dirty) STATE=$${STATE:-$(CURDIR)/target/torture/rounds.txt} ROUNDS=$(or $(ROUNDS),100) SEED=$(or $(SEED),1) \
+		$(CARGO) test --locked -p taskyard --test torture -- --ignored --exact rounds --nocapture
+
 conformance: ## The official MCP conformance suite, three revisions, every check (needs npm; 250 MB)
 	CARGO=$(CARGO) scripts/conformance.sh
+
+fuzz: ## The property tests at length: CASES=5000 (256 is what `make test` does); what fails is kept in proptest-regressions
+	PROPTEST_CASES=$(or $(CASES),5000) scripts/test-postgres.sh run $(CARGO) nextest run --profile fuzz --workspace --locked
+
+bench: release ## Measure the release build, beside its peers: ONLY=add_task,wait for parts (needs npm, pip; docs/benchmarks.md)
+	$(CARGO) build --release --locked -p taskyard-bench
+	scripts/bench.sh --json target/bench/figures.json $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 lint: ## Formatting, clippy with the project's bans, which crate may use which
 	$(CARGO) fmt --all --check

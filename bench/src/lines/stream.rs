@@ -67,7 +67,7 @@ pub async fn lines(place: &Place) -> Result<Vec<Line>> {
     ])
 }
 
-/// Control calls at an even pace, and the server's memory once a second.
+/// Control calls at an even pace, and the server's memory every few of them.
 async fn control(yard: &Yard, tasks: &[String], time: Duration) -> Result<(Samples, Vec<f64>)> {
     let mut mcp = yard.mcp().await?;
     let (mut samples, mut memories) = (Samples::default(), Vec::new());
@@ -86,7 +86,7 @@ async fn control(yard: &Yard, tasks: &[String], time: Duration) -> Result<(Sampl
         samples.push(answer.took);
         number += 1;
         // The first seconds, in which everything warms up, aren't held against the rest.
-        if number % 50 == 0 && begun.elapsed() > time / 6 {
+        if number % 20 == 0 && begun.elapsed() > time / 6 {
             memories.push(memory_of_one(yard.pid()?));
         }
         tokio::time::sleep(PACE).await;

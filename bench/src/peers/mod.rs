@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use subject::{Client, Subject};
+use subject::{Catalogue, Client, Subject};
 
 const PART: &str = "peers";
 const CLIENTS: usize = 16;
@@ -32,8 +32,7 @@ const BEFORE_KILL: Duration = Duration::from_millis(1_500);
 struct Figures {
     start: Vec<f64>,
     idle: f64,
-    catalogue: f64,
-    tools: usize,
+    catalogue: Catalogue,
     one: Samples,
     sixteen: Vec<f64>,
     list: Samples,
@@ -63,8 +62,7 @@ pub async fn lines(place: &Place) -> Result<Vec<Line>> {
         let mut client = subject.client().await?;
         tokio::time::sleep(Duration::from_secs(3)).await;
         figures.idle = subject.memory();
-        let (bytes, tools) = client.catalogue().await?;
-        (figures.catalogue, figures.tools) = (bytes, tools);
+        figures.catalogue = client.catalogue().await?;
         subject.set_up(&mut client).await?;
         clients.push(client);
     }
@@ -195,6 +193,10 @@ async fn kept(subject: &mut Subject, number: &AtomicUsize) -> Result<(usize, usi
     Ok((acknowledged.len(), acknowledged.intersection(&found).count()))
 }
 
+fn whole(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
 fn compared(subjects: &[Subject], figures: &[Figures]) -> Vec<Line> {
     let mut lines = Vec::new();
     let Some(ours) = figures.first() else { return lines };
@@ -208,8 +210,10 @@ fn compared(subjects: &[Subject], figures: &[Figures]) -> Vec<Line> {
             line("create, 16 in flight", "/s", median(ours.sixteen.clone()), median(peer.sixteen.clone())).more_is_better(),
             line("default list of 1,000: p50", "ms", ours.list.p50(), peer.list.p50()),
             line("default list of 1,000: answer", "bytes", ours.list_bytes, peer.list_bytes),
-            line("catalogue (tools/list)", "bytes", ours.catalogue, peer.catalogue)
-                .note(format!("{} and {} tools", ours.tools, peer.tools)),
+            line("catalogue, as a model reads it", "bytes", whole(ours.catalogue.read), whole(peer.catalogue.read)).note(format!(
+                "with result schemas and hints {} and {}; {} and {} tools",
+                ours.catalogue.listed, peer.catalogue.listed, ours.catalogue.tools, peer.catalogue.tools
+            )),
             line("start to ready", "ms", median(ours.start.clone()), median(peer.start.clone())),
             line("idle memory (PSS)", "MB", ours.idle, peer.idle),
             line("kept of those acknowledged before kill -9", "%", share(ours), share(peer))

@@ -79,6 +79,17 @@ pub struct Subject {
     front: Option<(Process, Arc<Stdio>)>,
 }
 
+/// What tools cost a client.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Catalogue {
+    /// How many there are.
+    pub tools: usize,
+    /// Bytes of all that is listed.
+    pub listed: usize,
+    /// Bytes of what a model reads of it: names, descriptions, parameters.
+    pub read: usize,
+}
+
 /// A connection to one of them.
 pub enum Client {
     /// Over HTTP.
@@ -183,12 +194,12 @@ impl Client {
         }
     }
 
-    /// Bytes of the tools as listed, and how many there are.
+    /// The tools as listed.
     ///
     /// # Errors
     /// When they can't be listed.
-    pub async fn catalogue(&mut self) -> Result<(f64, usize)> {
-        let (mut bytes, mut count) = (0, 0);
+    pub async fn catalogue(&mut self) -> Result<Catalogue> {
+        let mut catalogue = Catalogue::default();
         let mut params = json!({});
         loop {
             let answer = match self {
@@ -196,12 +207,15 @@ impl Client {
                 Self::Program(front) => front.request("tools/list", &params).await?,
             };
             let answer: Value = serde_json::from_slice(&answer.body)?;
-            let tools = &answer["result"]["tools"];
-            bytes += tools.to_string().len();
-            count += tools.as_array().context("no tools")?.len();
+            for tool in answer["result"]["tools"].as_array().context("no tools")? {
+                catalogue.tools += 1;
+                catalogue.listed += tool.to_string().len();
+                let read = json!({ "name": tool["name"], "description": tool["description"], "inputSchema": tool["inputSchema"] });
+                catalogue.read += read.to_string().len();
+            }
             match answer["result"]["nextCursor"].as_str() {
                 Some(cursor) => params = json!({ "cursor": cursor }),
-                None => return Ok((f64::from(u32::try_from(bytes)?), count)),
+                None => return Ok(catalogue),
             }
         }
     }
