@@ -75,6 +75,10 @@ async fn an_unknown_session_is_404_and_a_stale_one_can_start_anew() {
     let get = Request::new("GET", "/mcp").with("accept", "text/event-stream").with("mcp-session-id", "0195-stale");
     assert_eq!(server.send(get).await.status, 404);
     assert_eq!(server.send(Request::new("DELETE", "/mcp").with("mcp-session-id", "0195-stale")).await.status, 404);
+    let told = server.mcp(&stale, request("tools/list", json!({}))).await.json();
+    assert_eq!((told["id"].as_i64(), told["error"]["code"].as_i64()), (Some(7), Some(-32001)), "{told}");
+    let none = server.mcp(&[], request("tools/list", json!({}))).await;
+    assert_eq!((none.status, none.json()["id"].as_i64(), none.json()["error"]["code"].as_i64()), (400, Some(7), Some(-32600)));
     let reply = server.mcp(&stale, initialize()).await;
     assert_eq!((reply.status, reply.headers["mcp-session-id"] == "0195-stale"), (200, false));
     server.stop().await;
@@ -238,6 +242,18 @@ async fn a_writing_call_runs_to_its_end_without_its_caller() {
 }
 
 #[tokio::test]
+async fn a_writing_call_that_the_stop_overtakes_is_answered_with_what_it_came_to() {
+    let mut server = Server::start().await;
+    let open = server.open(Request::mcp(&[], &json!({ "task_id": "TY-1" })).at("/api/internal/call/merge_task")).await;
+    assert!(matches!(server.trace().await, Trace::Called(..)));
+    let script = server.script.clone();
+    let (reply, ()) = tokio::join!(open.finish(), async {
+        tokio::join!(server.stop(), async { script.release.notify_one() });
+    });
+    assert_eq!(reply.status, 200, "{}", reply.body);
+}
+
+#[tokio::test]
 async fn clients_with_odd_accept_headers_are_served() {
     let server = Server::start().await;
     let id = server.initialize("/mcp").await;
@@ -248,6 +264,12 @@ async fn clients_with_odd_accept_headers_are_served() {
     assert_eq!(reply.json()["result"]["structuredContent"]["task"]["title"], "t");
     assert_eq!(server.send(modern(message).with("accept", "*/*")).await.status, 200);
     let opened = server.send(Request::mcp(&[], &initialize()).with("accept", "application/json")).await;
+    for get in [Request::new("GET", "/mcp"), Request::new("GET", "/mcp").with("accept", "*/*")] {
+        let head = server.open(get.with("mcp-session-id", &id)).await.until("\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.1 200") && head.contains("text/event-stream"), "{head}");
+    }
+    let listen = modern(request("subscriptions/listen", json!({ "notifications": {} }))).with("accept", "application/json");
+    assert_eq!(server.send(listen).await.status, 406, "it would wait for the end of the stream");
     assert!(opened.headers.contains_key("mcp-session-id") && opened.json()["result"].is_object());
     server.stop().await;
 }

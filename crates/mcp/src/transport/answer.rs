@@ -12,6 +12,9 @@ pub(super) const INVALID_REQUEST: i64 = -32_600;
 /// A request whose parameters don't fit.
 pub(super) const INVALID_PARAMS: i64 = -32_602;
 
+/// A session id that nobody knows; what the SDKs of others send too.
+pub(super) const SESSION_NOT_FOUND: i64 = -32_001;
+
 /// A JSON-RPC error object.
 pub(super) fn error(id: &Value, code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })

@@ -3,16 +3,14 @@
 //! Malformed JSON is a JSON-RPC error; an unknown mode is refused with the choices; `initialize` with a
 //! stale session id starts anew; a missing media type in `Accept` is no reason to refuse.
 
-use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, SESSION_NOT_FOUND};
 use super::early::Held;
 use super::in_flight::{InFlight, Mark};
 use super::{Departure, MAX_BODY, SessionStore, Timing, early, in_flight};
 use crate::toolset::Selection;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -38,9 +36,25 @@ pub(super) struct Front {
 pub(super) async fn front(State(front): State<Front>, request: Request, next: Next) -> Response {
     match *request.method() {
         Method::POST => post(front, request, next).await,
+        Method::GET => next.run(accepting_events(request)).await,
         Method::DELETE => delete(front, request, next).await,
         _ => next.run(request).await,
     }
+}
+
+/// The request for an event stream as the SDK wants it: whoever takes anything takes that.
+fn accepting_events(mut request: Request) -> Request {
+    let accepted = accepted(request.headers());
+    if accepted.is_empty() || accepted.contains("*/*") || accepted.contains("text/*") {
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    }
+    request
+}
+
+/// The media types that `headers` accept, in lower case.
+fn accepted(headers: &HeaderMap) -> String {
+    let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
+    values.join(",").to_ascii_lowercase()
 }
 
 /// Ends a session: 404 for one that nobody knows, 204 else (some SDKs take 202 for a failure).
@@ -87,12 +101,28 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
     let departed = CancellationToken::new();
     parts.extensions.insert(Departure(departed.clone()));
     let held = Held { _departure: departed.drop_guard(), _mark: mark, _listener: listener };
-    let response = run(&front, parts, bytes.into(), next, &id, held).await;
-    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        let refusal = answer::error(&id, INVALID_REQUEST, "the message is no JSON-RPC request, notification or response");
+    let accepts = accept(&mut parts.headers);
+    if listens && accepts == Accepts::JsonOnly {
+        let refusal = answer::error(&id, INVALID_REQUEST, "subscriptions/listen answers with an event stream: accept text/event-stream");
+        return answer::json_response(StatusCode::NOT_ACCEPTABLE, &refusal);
+    }
+    readable(run(&front, Request::from_parts(parts, bytes.into()), next, &id, accepts, held).await, &id).await
+}
+
+/// A refusal that the SDK writes as plain text as a JSON-RPC error, with its status.
+async fn readable(response: Response, id: &Value) -> Response {
+    let status = response.status();
+    if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        let refusal = answer::error(id, INVALID_REQUEST, "the message is no JSON-RPC request, notification or response");
         return answer::json_response(StatusCode::BAD_REQUEST, &refusal);
     }
-    response
+    let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if !status.is_client_error() || is_json {
+        return response;
+    }
+    let code = if status == StatusCode::NOT_FOUND { SESSION_NOT_FOUND } else { INVALID_REQUEST };
+    let text = axum::body::to_bytes(response.into_body(), MAX_BODY).await.unwrap_or_default();
+    answer::json_response(status, &answer::error(id, code, &String::from_utf8_lossy(&text)))
 }
 
 /// The mark of a session's request, or the error that says that its id is taken.
@@ -103,9 +133,7 @@ fn mark(front: &Front, headers: &HeaderMap, message: &Value, id: &Value) -> Resu
     front.in_flight.enter(session, id).map(Some).ok_or_else(taken)
 }
 
-async fn run(front: &Front, mut parts: Parts, body: Body, next: Next, id: &Value, held: Held) -> Response {
-    let accepts = accept(&mut parts.headers);
-    let request = Request::from_parts(parts, body);
+async fn run(front: &Front, request: Request, next: Next, id: &Value, accepts: Accepts, held: Held) -> Response {
     match accepts {
         Accepts::Streams => {
             let pending = Box::pin(next.run(request));
@@ -142,8 +170,7 @@ enum Accepts {
 
 /// Says what the client takes, and completes `Accept` to what the SDK insists on.
 fn accept(headers: &mut HeaderMap) -> Accepts {
-    let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
-    let all = values.join(",").to_ascii_lowercase();
+    let all = accepted(headers);
     let json_only = all.contains("application/json") && !all.contains("text/event-stream") && !all.contains("*/*");
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     if json_only { Accepts::JsonOnly } else { Accepts::Streams }
