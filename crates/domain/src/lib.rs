@@ -17,6 +17,8 @@ pub mod list;
 pub mod merge;
 pub mod message;
 pub mod name;
+#[cfg(test)]
+mod properties;
 pub mod question;
 pub mod queue;
 pub mod repository;

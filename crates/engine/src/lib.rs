@@ -15,6 +15,8 @@ mod fold;
 mod handle;
 mod merge;
 pub mod operator;
+#[cfg(test)]
+mod properties;
 mod queue;
 mod reconcile;
 mod resolve;

@@ -152,7 +152,7 @@ impl Engine {
 
     /// One decision, carried out. Returns when time alone will make something eligible. Tasks that were `refused` lately
     /// take no slot of the plan.
-    async fn dispatch(&self, refused: &mut HashMap<TaskId, Timestamp>) -> Result<Option<Timestamp>> {
+    pub(crate) async fn dispatch(&self, refused: &mut HashMap<TaskId, Timestamp>) -> Result<Option<Timestamp>> {
         let now = self.now();
         refused.retain(|_, until| *until > now);
         let mut facts = self.store().read(move |read| Box::pin(async move { snapshot(read, now).await })).await?;

@@ -15,7 +15,7 @@ use taskyard_store::Tx;
 
 impl Engine {
     /// Stores a permission request as an open question; run, session and task wait.
-    pub(super) async fn ask_permission(&self, run_id: RunId, asked: Permission) -> Result<QuestionId> {
+    pub(crate) async fn ask_permission(&self, run_id: RunId, asked: Permission) -> Result<QuestionId> {
         let id = QuestionId::new(self.ids());
         self.store()
             .write(move |tx| {
@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// The agent took a request back: its question is void, and the run goes on when none is left.
-    pub(super) async fn withdraw_permission(&self, run_id: RunId, request_id: String) -> Result<()> {
+    pub(crate) async fn withdraw_permission(&self, run_id: RunId, request_id: String) -> Result<()> {
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
@@ -131,7 +131,7 @@ pub(crate) async fn lock_around(tx: &mut Tx, run: &Run) -> Result<()> {
 
 impl Engine {
     /// The agent holds its prompt: run and session are running.
-    pub(super) async fn turn_started(&self, run_id: RunId) -> Result<()> {
+    pub(crate) async fn turn_started(&self, run_id: RunId) -> Result<()> {
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
