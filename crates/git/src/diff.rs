@@ -298,7 +298,7 @@ async fn present(repo: &Repo, store: &ObjectStore, scratch: &Path, copied: &[Cop
 }
 
 /// Reads `--raw --numstat -z`: all raw records first, then all counts.
-fn read_listing(bytes: &[u8]) -> Result<Vec<FileChange>> {
+pub(crate) fn read_listing(bytes: &[u8]) -> Result<Vec<FileChange>> {
     let fields = crate::runner::split_nul(bytes);
     let mut fields = fields.iter().map(Vec::as_slice).peekable();
     let mut files = Vec::new();

@@ -26,6 +26,8 @@ pub mod oid;
 pub mod open_merge;
 pub mod preview;
 pub mod preview_set;
+#[cfg(test)]
+mod properties;
 pub mod record;
 mod refresh;
 pub mod refs;

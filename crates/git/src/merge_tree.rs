@@ -169,7 +169,7 @@ fn unreadable(stage: &'static str, what: &str) -> Error {
 }
 
 /// Reads tree, conflicted files and messages up to the empty field (or the end) after them.
-fn read_merged<'a>(fields: &mut impl Iterator<Item = &'a [u8]>, stage: &'static str) -> Result<Merged> {
+pub(crate) fn read_merged<'a>(fields: &mut impl Iterator<Item = &'a [u8]>, stage: &'static str) -> Result<Merged> {
     let tree = fields.next().and_then(|f| Oid::parse(&String::from_utf8_lossy(f))).ok_or_else(|| unreadable(stage, "no tree"))?;
     let (mut files, mut stages): (Vec<ConflictFile>, Vec<Vec<u8>>) = Default::default();
     for field in fields.by_ref().take_while(|f| !f.is_empty()) {

@@ -227,17 +227,7 @@ impl Repo {
     pub async fn branches(&self) -> Result<Vec<Branch>> {
         let format = "--format=%(refname)%00%(objectname)%00%(worktreepath)%00";
         let output = self.call("list branches").args(["for-each-ref", format, "refs/heads"]).run().await?;
-        let mut fields = split_nul(&output.stdout);
-        if fields.last().is_some_and(|last| last == b"\n") {
-            fields.pop();
-        }
-        let branch = |record: &[Vec<u8>]| {
-            let name = String::from_utf8_lossy(record.first()?).trim_start_matches('\n').strip_prefix("refs/heads/")?.to_owned();
-            let oid = Oid::parse(&String::from_utf8_lossy(record.get(1)?))?;
-            let tree = record.get(2).filter(|tree| !tree.is_empty()).map(|tree| path_from(tree));
-            Some(Branch { name, oid, checked_out_at: tree })
-        };
-        Ok(fields.chunks(3).filter_map(branch).collect())
+        Ok(read_branches(&output.stdout))
     }
 
     /// The commit that work starts from: `named`, else the repository's `default_branch`, else the branch checked
@@ -336,4 +326,16 @@ async fn one_path(call: Call) -> Result<PathBuf> {
 /// `path` as one word of a shell command.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+}
+
+/// Reads `for-each-ref` of local branches: name, commit and worktree of each, with a line end behind it.
+pub(crate) fn read_branches(bytes: &[u8]) -> Vec<Branch> {
+    let fields = split_nul(bytes);
+    let branch = |record: &[Vec<u8>]| {
+        let [name, oid, tree] = record else { return None };
+        let name = String::from_utf8_lossy(name).trim_start_matches('\n').strip_prefix("refs/heads/")?.to_owned();
+        let oid = Oid::parse(&String::from_utf8_lossy(oid))?;
+        Some(Branch { name, oid, checked_out_at: Some(tree).filter(|tree| !tree.is_empty()).map(|tree| path_from(tree)) })
+    };
+    fields.chunks(3).filter_map(branch).collect()
 }

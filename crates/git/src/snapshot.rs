@@ -160,7 +160,12 @@ async fn commit(repo: &Repo, tree: &Oid, parents: &[Oid], message: &str, who: &I
 pub async fn list(repo: &Repo) -> Result<Vec<Snapshot>> {
     let format = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(contents)%00";
     let output = repo.call_common("list snapshots").args(["for-each-ref", format, PLACE]).run().await?;
-    let fields = split_nul(&output.stdout);
+    Ok(read_list(&output.stdout))
+}
+
+/// Reads the refs of snapshots: name, commit, date and message of each, with a line end behind it.
+pub(crate) fn read_list(bytes: &[u8]) -> Vec<Snapshot> {
+    let fields = split_nul(bytes);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let read = |record: &[Vec<u8>]| {
         let [name, oid, date, message] = record else { return None };
@@ -174,7 +179,7 @@ pub async fn list(repo: &Repo) -> Result<Vec<Snapshot>> {
             made_at: text(date).parse().ok()?,
         })
     };
-    Ok(fields.chunks(4).filter_map(read).collect())
+    fields.chunks(4).filter_map(read).collect()
 }
 
 /// Puts the snapshot `id` back as a new worktree: its branch starts at the commit the old one was on, with the

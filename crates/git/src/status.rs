@@ -181,7 +181,7 @@ async fn read_changes(repo: &Repo, call: Call, copied: &[CopiedFile]) -> Result<
 }
 
 /// Reads one record of `status --porcelain=v2 -z --no-renames`.
-fn change(record: &[u8], root: &Path) -> Option<Change> {
+pub(crate) fn change(record: &[u8], root: &Path) -> Option<Change> {
     let (&kind, rest) = (record.first()?, record.get(2..)?);
     if kind == b'?' {
         let (path, embedded) = match rest.strip_suffix(b"/") {

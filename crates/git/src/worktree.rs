@@ -270,9 +270,14 @@ fn in_use(error: Error, branch: &str) -> Error {
 /// # Errors
 /// Git's.
 pub async fn list(repo: &Repo) -> Result<Vec<Registered>> {
-    let fields = repo.call_common("list worktrees").args(["worktree", "list", "--porcelain", "-z"]).run().await?;
+    let output = repo.call_common("list worktrees").args(["worktree", "list", "--porcelain", "-z"]).run().await?;
+    Ok(read_list(&output.stdout))
+}
+
+/// Reads `worktree list --porcelain -z`.
+pub(crate) fn read_list(bytes: &[u8]) -> Vec<Registered> {
     let mut trees: Vec<Registered> = Vec::new();
-    for field in split_nul(&fields.stdout) {
+    for field in split_nul(bytes) {
         let (key, value) = match field.iter().position(|b| *b == b' ') {
             Some(at) => (&field[..at], &field[at + 1..]),
             None => (&field[..], &b""[..]),
@@ -285,14 +290,14 @@ pub async fn list(repo: &Repo) -> Result<Vec<Registered>> {
         let Some(tree) = trees.last_mut() else { continue };
         match key {
             b"HEAD" => tree.head = Oid::parse(&text()).filter(|oid| !oid.is_null()),
-            b"branch" => tree.branch = Some(text().trim_start_matches("refs/heads/").to_owned()),
+            b"branch" => tree.branch = text().strip_prefix("refs/heads/").map(str::to_owned),
             b"bare" => tree.bare = true,
             b"locked" => tree.locked = Some(text()),
             b"prunable" => tree.prunable = Some(text()),
             _ => {}
         }
     }
-    Ok(trees)
+    trees
 }
 
 /// Worktrees registered below `root`, and whether each is finished: what a reconciler looks at after a crash.
