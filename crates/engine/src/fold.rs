@@ -52,6 +52,9 @@ fn fold(error: Git) -> Error {
         Git::HookFailed { hook, text } => at(Class::FailedPrecondition)
             .with_details(json!({ "hook": hook, "output": text, "nothing_changed": true }))
             .with_hint("fix what the hook reports; only the repository's setting hook_policy = skip leaves hooks out"),
+        Git::FilterFailed { filter, file, text } => at(Class::FailedPrecondition)
+            .with_details(json!({ "filter": filter, "files": [file], "output": text }))
+            .with_hint(format!("install the program of the filter {filter} where the server finds it (its PATH), then repeat the call")),
         Git::SigningFailed { text } => at(Class::FailedPrecondition)
             .with_details(json!({ "output": text, "nothing_changed": true }))
             .with_hint("repair signing, or choose unsigned commits with the repository's setting sign_policy = never"),

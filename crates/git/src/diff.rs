@@ -1,30 +1,30 @@
 //! What a branch, or a worktree as it is now, adds to where it started: files with counts, and their patches.
 //!
 //! A worktree is compared as Taskyard would commit it: uncommitted and untracked files included, ignored and
-//! copied-in files not. For that its files go into a private index and a temporary object store; its own index and
-//! the repository stay as they are. Names are git's bytes from the listing to the patch, so that none gets lost.
+//! copied-in files not. Index and repository stay as they are. Names are git's bytes from the listing to the patch, so
+//! that none gets lost.
 
-use crate::commit::choose;
 use crate::copy::CopiedFile;
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
 use crate::history;
-use crate::index;
-use crate::merge_tree::ObjectStore;
 use crate::oid::Oid;
+use crate::present::Present;
 use crate::repo::Repo;
 use crate::runner::Call;
-use crate::status::{ChangeKind, changes};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
+use taskyard_process::Output;
 
 /// How many candidates git compares to find renames and copies.
 const RENAME_LIMIT: &str = "-l1000";
 
-/// Stores many new files in one pack rather than as one file each, which takes several times as long. Files that go
-/// through filters are stored singly all the same.
-const PACKED: &[&str] = &["-c", "core.bigFileThreshold=1", "-c", "pack.compression=0", "-c", "core.looseCompression=0"];
+/// How git writes a patch.
+const PATCH: &[&str] = &["-p", "--src-prefix=a/", "--dst-prefix=b/"];
+
+/// Bytes of files whose patches are fetched together.
+const SMALL: usize = 64 << 10;
 
 /// What a diff starts from.
 #[derive(Debug, Clone)]
@@ -154,12 +154,18 @@ pub struct Page {
     pub next: Option<usize>,
 }
 
-/// A diff that was taken: it stays what it is while the worktree goes on changing.
+/// The side that a diff leads to.
+#[derive(Debug)]
+enum Side {
+    Commit(Oid),
+    Present(Present),
+}
+
+/// A diff that was taken. Between commits it stays what it is; what isn't committed is read when it is asked for.
 #[derive(Debug)]
 pub struct Diff {
     repo: Repo,
-    store: ObjectStore,
-    end: Oid,
+    end: Side,
     /// The commit it starts from.
     pub base: Oid,
     /// The branch's commit.
@@ -178,11 +184,15 @@ impl Diff {
     /// # Errors
     /// [`Error::UnrelatedHistories`] when there is no merge base; git's.
     pub async fn take(repo: &Repo, scratch: &Path, start: &Start, end: &End<'_>) -> Result<Self> {
-        let store = ObjectStore::temporary(repo, scratch)?;
-        let (tip, end, uncommitted) = match end {
-            End::Commit(tip) => (tip.clone(), tip.clone(), false),
-            End::Worktree { copied } => present(repo, &store, scratch, copied).await?,
+        let (tip, end) = match end {
+            End::Commit(tip) => (tip.clone(), Side::Commit(tip.clone())),
+            End::Worktree { copied } => {
+                let head = repo.resolve("HEAD").await?.ok_or_else(|| Error::NoCommit { path: repo.root().to_owned() })?;
+                let present = Present::take(repo, scratch, copied, &head).await?;
+                (head.clone(), present.map_or(Side::Commit(head), Side::Present))
+            }
         };
+        let uncommitted = matches!(end, Side::Present(_));
         let (Start::MergeBase(from) | Start::Commit(from)) = start;
         let base = match start {
             Start::Commit(base) => base.clone(),
@@ -192,7 +202,7 @@ impl Diff {
             }
         };
         let (ahead, behind) = history::ahead_behind(repo, &tip, from).await?;
-        Ok(Self { repo: repo.clone(), store, end, base, tip, ahead, behind, uncommitted })
+        Ok(Self { repo: repo.clone(), end, base, tip, ahead, behind, uncommitted })
     }
 
     /// All files that differ, by name, without their patches.
@@ -200,11 +210,20 @@ impl Diff {
     /// # Errors
     /// Git's.
     pub async fn files(&self) -> Result<Vec<FileChange>> {
-        let output = self.call("list changed files").args(["--raw", "--numstat", "-z"]).arg(&self.base).arg(&self.end).run().await?;
+        let output = self.sides(self.call("list changed files").args(["--raw", "--numstat", "-z"])).run().await?;
         let mut files = read_listing(&output.stdout)?;
         let sizes = self.sizes(&files).await?;
         for file in &mut files {
-            file.size = sizes.get(&file.oid).copied().filter(|_| !file.submodule);
+            let there = match &self.end {
+                Side::Present(present) if file.status != Status::Deleted => present.size(&file.path),
+                _ => sizes.get(&file.oid).copied(),
+            };
+            file.size = there.filter(|_| !file.submodule);
+            // Of files that aren't stored git doesn't say whether their content is the same.
+            let same = (file.additions, file.deletions) == (Some(0), Some(0));
+            if file.status == Status::Modified && file.old_mode != file.new_mode && same {
+                file.status = Status::ModeChanged;
+            }
         }
         Ok(files)
     }
@@ -217,26 +236,82 @@ impl Diff {
         Ok(self.files().await?.into_iter().find(|file| file.path.to_string() == name))
     }
 
-    /// The patch of one file, at most about `max_bytes` of it, cut after a whole line. Never empty.
+    /// The patch of one file, at most about `max_bytes` of it, cut after a whole line. Empty, and marked as cut, only for
+    /// a file that isn't committed and has changed back since it was listed.
     ///
     /// # Errors
     /// Git's; [`Error::Unreadable`] when git has nothing to show.
     pub async fn patch(&self, file: &FileChange, max_bytes: usize) -> Result<Patch> {
+        let output = self.one(file, max_bytes).await?;
+        let whole = if output.truncated { whole_lines(&output.stdout) } else { &output.stdout[..] };
+        let truncated = output.truncated || output.stdout.is_empty();
+        Ok(Patch { text: String::from_utf8_lossy(whole).into_owned(), truncated })
+    }
+
+    /// What git prints for one file, at most `max_bytes` of it.
+    async fn one(&self, file: &FileChange, max_bytes: usize) -> Result<Output> {
         let stage = "show a patch";
         // The source of a copy may have changes of its own; the filter leaves them out.
         let only = format!("--diff-filter={}", file.status.letter());
-        let call = self.call(stage).args(["-p", "--src-prefix=a/", "--dst-prefix=b/"]).arg(only).arg(&self.base).arg(&self.end).arg("--");
+        let call = self.sides(self.call(stage).args(PATCH).arg(only)).arg("--");
         let call = file.old_path.iter().fold(call, |call, old| call.arg(old.as_os_str())).arg(file.path.as_os_str());
         let output = call.output_cap(max_bytes.max(1)).output().await?;
         if !output.ok() {
             let stderr = output.stderr_tail();
-            return Err(Error::Failed { stage, argv: format!("git diff-tree -p -- {}", file.path), code: output.code, stderr });
+            return Err(Error::Failed { stage, argv: format!("git diff -p -- {}", file.path), code: output.code, stderr });
         }
-        let whole = if output.truncated { whole_lines(&output.stdout) } else { &output.stdout[..] };
-        if output.stdout.is_empty() {
+        if output.stdout.is_empty() && matches!(self.end, Side::Commit(_)) {
             return Err(Error::Unreadable { stage, what: format!("an empty patch for {}", file.path) });
         }
-        Ok(Patch { text: String::from_utf8_lossy(whole).into_owned(), truncated: output.truncated })
+        Ok(output)
+    }
+
+    /// A part of the patch of one file, from byte `skip` of it on, at most `max_bytes`: whole lines where there are any. With
+    /// it the byte where the next part starts. Parts read one after another are the whole patch.
+    ///
+    /// # Errors
+    /// See [`Diff::patch`].
+    pub async fn part(&self, file: &FileChange, skip: usize, max_bytes: usize) -> Result<(Patch, usize)> {
+        let cap = skip.saturating_add(max_bytes.max(1));
+        let output = self.one(file, cap).await?;
+        let rest = output.stdout.get(skip..).unwrap_or_default();
+        let cut = if output.truncated { whole_part(rest) } else { rest };
+        let truncated = output.truncated || output.stdout.is_empty();
+        Ok((Patch { text: String::from_utf8_lossy(cut).into_owned(), truncated }, skip + cut.len()))
+    }
+
+    /// The patches of several files, in their order, each as [`Diff::patch`] gives it; small ones in one call.
+    ///
+    /// # Errors
+    /// See [`Diff::patch`].
+    pub async fn patches(&self, files: &[FileChange], max_bytes: usize) -> Result<Vec<Patch>> {
+        let small: Vec<&FileChange> = files.iter().filter(|file| is_small(file)).collect();
+        let mut together = self.together(&small).await?.unwrap_or_default().into_iter();
+        let mut patches = Vec::with_capacity(files.len());
+        for file in files {
+            let text = if is_small(file) { together.next() } else { None };
+            let fits = text.filter(|text| text.len() <= max_bytes);
+            patches.push(match fits {
+                Some(text) => Patch { text, truncated: false },
+                None => self.patch(file, max_bytes).await?,
+            });
+        }
+        Ok(patches)
+    }
+
+    /// The whole patches of small files by one call; `None` when git's answer can't be told apart by file.
+    async fn together(&self, files: &[&FileChange]) -> Result<Option<Vec<String>>> {
+        if files.len() < 2 {
+            return Ok(None);
+        }
+        let call = self.sides(self.call("show patches").args(PATCH).arg("--no-renames")).arg("--");
+        let call = files.iter().fold(call, |call, file| call.arg(file.path.as_os_str()));
+        let output = call.output_cap(files.len().saturating_mul(4 * SMALL)).output().await?;
+        if !output.ok() || output.truncated {
+            return Ok(None);
+        }
+        let texts = split_patches(&output.stdout);
+        Ok((texts.len() == files.len()).then_some(texts))
     }
 
     /// The files from number `from` on, at most `limit`, with patches of at most `patch_bytes` each when given.
@@ -248,14 +323,12 @@ impl Diff {
         let sum = |count: fn(&FileChange) -> Option<u64>| all.iter().filter_map(count).sum();
         let (total_additions, total_deletions) = (sum(|f| f.additions), sum(|f| f.deletions));
         let total_files = all.len();
-        let mut files = Vec::new();
-        for change in all.into_iter().skip(from).take(limit) {
-            let patch = match patch_bytes {
-                Some(max) => Some(self.patch(&change, max).await?),
-                None => None,
-            };
-            files.push(Entry { change, patch });
-        }
+        let some: Vec<FileChange> = all.into_iter().skip(from).take(limit).collect();
+        let patches = match patch_bytes {
+            Some(max) => self.patches(&some, max).await?.into_iter().map(Some).collect(),
+            None => vec![None; some.len()],
+        };
+        let files: Vec<Entry> = some.into_iter().zip(patches).map(|(change, patch)| Entry { change, patch }).collect();
         let next = Some(from.saturating_add(files.len())).filter(|next| *next < total_files && !files.is_empty());
         let (base, tip, ahead, behind) = (self.base.clone(), self.tip.clone(), self.ahead, self.behind);
         let uncommitted = self.uncommitted;
@@ -263,38 +336,55 @@ impl Diff {
     }
 
     fn call(&self, stage: &'static str) -> Call {
-        let call = self.repo.call_common(stage).arg(format!("--attr-source={}", self.end));
-        let call = call.args(["-c", "diff.suppressBlankEmpty=false", "diff-tree", "-r", "-M", "-C", RENAME_LIMIT]);
-        self.store.apply(call).args(["--no-ext-diff", "--no-textconv", "--no-color", "--full-index", "--submodule=short"])
+        let plain = ["-c", "diff.suppressBlankEmpty=false"];
+        let call = match &self.end {
+            Side::Commit(end) => self.repo.call_common(stage).arg(format!("--attr-source={end}")).args(plain).args(["diff-tree", "-r"]),
+            Side::Present(present) => present.call(stage).args(plain).args(["diff-index", "--ignore-submodules=dirty"]),
+        };
+        call.args(["-M", "-C", RENAME_LIMIT, "--no-ext-diff", "--no-textconv", "--no-color", "--full-index", "--submodule=short"])
+    }
+
+    /// Adds what is compared: after the options, before any names.
+    fn sides(&self, call: Call) -> Call {
+        match &self.end {
+            Side::Commit(end) => call.arg(&self.base).arg(end),
+            Side::Present(_) => call.arg(&self.base),
+        }
     }
 
     /// Bytes of each object.
     async fn sizes(&self, files: &[FileChange]) -> Result<HashMap<Oid, u64>> {
-        let wanted: String = files.iter().filter(|f| !f.submodule).map(|f| format!("{}\n", f.oid)).collect();
+        let stored = |file: &&FileChange| !file.submodule && (matches!(self.end, Side::Commit(_)) || file.status == Status::Deleted);
+        let wanted: String = files.iter().filter(stored).map(|f| format!("{}\n", f.oid)).collect();
+        if wanted.is_empty() {
+            return Ok(HashMap::new());
+        }
         let call = self.repo.call_common("measure files").args(["cat-file", "--batch-check=%(objectname) %(objectsize)"]);
-        let text = self.store.apply(call).input(wanted).text().await?;
+        let text = call.input(wanted).text().await?;
         let size = |line: &str| line.split_once(' ').and_then(|(oid, size)| Some((Oid::parse(oid)?, size.parse().ok()?)));
         Ok(text.lines().filter_map(size).collect())
     }
 }
 
-/// The worktree's commit, its present state as a tree, and whether the two differ.
-async fn present(repo: &Repo, store: &ObjectStore, scratch: &Path, copied: &[CopiedFile]) -> Result<(Oid, Oid, bool)> {
-    let head = repo.resolve("HEAD").await?.ok_or_else(|| Error::NoCommit { path: repo.root().to_owned() })?;
-    let mut choice = choose(repo, changes(repo, copied).await?, copied).await?;
-    choice.put.retain(|change| change.kind != ChangeKind::EmbeddedRepository);
-    let folder = tempfile::Builder::new().prefix("index-").tempdir_in(scratch).map_err(Error::io("make a folder in", scratch))?;
-    let private = folder.path().join("index");
-    let own = repo.git_dir().join("index");
-    if own.exists() {
-        std::fs::copy(&own, &private).map_err(Error::io("copy", &own))?;
+/// Whether the file's patch is small, and one of its own under its one name.
+fn is_small(file: &FileChange) -> bool {
+    let alone = matches!(file.status, Status::Added | Status::Modified | Status::Deleted | Status::ModeChanged);
+    let lines = file.additions.unwrap_or(0).saturating_add(file.deletions.unwrap_or(0));
+    alone && file.old_path.is_none() && !file.submodule && lines < 500 && file.size.is_some_and(|size| size < SMALL as u64)
+}
+
+/// One text for each file of a patch. Lines of a file's content begin with a sign or a space, never like a header.
+fn split_patches(bytes: &[u8]) -> Vec<String> {
+    let mut texts: Vec<Vec<u8>> = Vec::new();
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        if line.starts_with(b"diff --git ") {
+            texts.push(Vec::new());
+        }
+        if let Some(text) = texts.last_mut() {
+            text.extend_from_slice(line);
+        }
     }
-    let call = || store.apply(repo.call("store the files").env("GIT_INDEX_FILE", &private)).args(PACKED);
-    index::take_out(call(), &choice.drop).await?;
-    index::put(&call, &choice.put).await?;
-    let tree = call().arg("write-tree").oid().await?;
-    let uncommitted = tree != history::tree_of(repo, &head).await?;
-    Ok((head, tree, uncommitted))
+    texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
 }
 
 /// Reads `--raw --numstat -z`: all raw records first, then all counts.
@@ -371,6 +461,18 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
     bytes.iter().rposition(|b| *b == b'\n').map_or(bytes, |end| &bytes[..=end])
 }
 
+/// Up to the last line end; where a single line fills it all, up to the last character that is whole.
+fn whole_part(bytes: &[u8]) -> &[u8] {
+    if let Some(end) = bytes.iter().rposition(|b| *b == b'\n') {
+        return &bytes[..=end];
+    }
+    match std::str::from_utf8(bytes) {
+        // The end is in the middle of a character.
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,8 +490,17 @@ mod tests {
     }
 
     #[test]
+    fn patches_are_told_apart_by_their_headers_only() {
+        let (one, two) = ("diff --git a/x b/x\n@@ -1 +1 @@\n-diff --git a/y b/y\n+x\n", "diff --git a/y b/y\nold mode 100644\n");
+        assert_eq!(split_patches(format!("{one}{two}").as_bytes()), [one, two]);
+        assert!(split_patches(b"").is_empty());
+    }
+
+    #[test]
     fn a_cut_patch_ends_in_a_line_end() {
         assert_eq!(whole_lines(b"a\nb\nc"), b"a\nb\n");
         assert_eq!(whole_lines(b"abc"), b"abc");
+        assert_eq!((whole_part(b"a\nb"), whole_part("aé".as_bytes())), (&b"a\n"[..], "aé".as_bytes()));
+        assert_eq!((whole_part(&"aé".as_bytes()[..2]), whole_part(b"\xff\xc3")), (&b"a"[..], &b"\xff\xc3"[..]));
     }
 }

@@ -172,6 +172,16 @@ pub enum Error {
         /// `merge`, `rebase`, `cherry-pick`, `revert` or `bisect`.
         operation: &'static str,
     },
+    /// A filter that a file must go through (Git LFS for instance) can't be run, or failed.
+    #[error("{file} can't go through the filter {filter}, which .gitattributes asks for: {text}")]
+    FilterFailed {
+        /// The filter's name.
+        filter: String,
+        /// The file, as git said it.
+        file: String,
+        /// What git and the filter said.
+        text: String,
+    },
     /// Two commits can't be merged cleanly.
     #[error("merging {theirs} into {ours} conflicts in {}", listed(files))]
     Conflict {

@@ -53,7 +53,7 @@ fn folder(place: &Path) -> std::result::Result<(), String> {
 }
 
 /// Where the `.git` file of a linked worktree leads.
-fn link_target(place: &Path) -> std::result::Result<PathBuf, String> {
+pub(crate) fn link_target(place: &Path) -> std::result::Result<PathBuf, String> {
     let link = place.join(".git");
     let plain = std::fs::symlink_metadata(&link).is_ok_and(|meta| meta.is_file());
     if !plain {

@@ -24,6 +24,7 @@ pub mod merge;
 pub mod merge_tree;
 pub mod oid;
 pub mod open_merge;
+mod present;
 pub mod preview;
 pub mod preview_set;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub mod record;
 mod refresh;
 pub mod refs;
 pub mod removal;
+mod replay;
 pub mod repo;
 pub mod revert;
 pub mod runner;

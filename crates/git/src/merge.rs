@@ -1,9 +1,9 @@
 //! The result of a merge, computed in private scratch space before anything of the user's moves.
 //!
 //! Three strategies: a merge commit (always one), one squashed commit, or the commits replayed. Conflicts are
-//! found in memory first. Without hooks a merge needs no checkout at all; where the repository's hooks are to
-//! run, git itself merges or commits in a private worktree that is gone afterwards, whatever happened. The
-//! result is kept by a private ref; [`crate::land`] moves the target. Nothing here moves a branch.
+//! found in memory first. Without hooks no strategy needs a checkout; where the repository's hooks are to run, git
+//! itself merges, commits or rebases in a private worktree that is gone afterwards, whatever happened. The result is
+//! kept by a private ref; [`crate::land`] moves the target. Nothing here moves a branch.
 
 use crate::error::{Error, Result};
 use crate::file_path::shown;
@@ -12,6 +12,7 @@ use crate::hook_dir::HookDir;
 use crate::merge_tree::{ObjectStore, merge_tree};
 use crate::oid::Oid;
 use crate::record::{Author, commit_tree, plain, probe_signing, protect, signing, signs, text};
+use crate::replay::{Replay, Replayed, replay};
 use crate::repo::Repo;
 use crate::runner::{Call, Identity};
 use crate::scratch::Tree;
@@ -207,10 +208,36 @@ async fn rebase(repo: &Repo, scratch: &Path, merge: &Merge, since: Option<&Oid>)
     let sign = signs(repo, merge.author.policy).await?;
     let tree = history::tree_of(repo, &merge.base).await?;
     probe_signing(repo, &ObjectStore::temporary(repo, scratch)?, &tree, &merge.author).await?;
+    if hooks.is_none() {
+        // A tree that an attempt with hooks left when it was killed.
+        let left = scratch.join(&merge.id);
+        if left.exists() {
+            crate::scratch::remove(repo, &left).await?;
+        }
+        let upstream = since.unwrap_or(&merge.base);
+        let what = Replay { onto: &merge.base, upstream, tip: &merge.tip, committer: &merge.author.who, sign };
+        match replay(repo, &what).await? {
+            Replayed::Commit(commit) if commit == merge.base => return Err(nothing(merge)),
+            Replayed::Commit(commit) => return Ok(commit),
+            Replayed::Conflict(merged) => return Err(conflict(merge, shown(&merged.paths()))),
+            Replayed::Peculiar => {}
+        }
+    }
+    rebase_in_a_tree(repo, scratch, merge, since, (hooks.as_ref(), sign)).await
+}
+
+/// Has git itself rebase, in a private worktree.
+async fn rebase_in_a_tree(
+    repo: &Repo,
+    scratch: &Path,
+    merge: &Merge,
+    since: Option<&Oid>,
+    (hooks, sign): (Option<&HookDir>, bool),
+) -> Result<Oid> {
     let place = Tree::add(repo, &scratch.join(&merge.id), &merge.tip).await?;
     let made = async {
         place.fill(&merge.tip).await?;
-        let ran = start_rebase(&place, merge, since, hooks.as_ref(), sign).await;
+        let ran = start_rebase(&place, merge, since, hooks, sign).await;
         if let Err(error) = ran {
             let stuck = place.unmerged().await?;
             return Err(if stuck.is_empty() { error } else { conflict(merge, shown(&stuck)) });

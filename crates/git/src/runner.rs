@@ -387,7 +387,20 @@ pub(crate) fn failure(stage: &'static str, argv: String, cwd: PathBuf, output: &
     if let Some((wanted, existing)) = ref_in_the_way(&stderr) {
         return Error::RefInTheWay { wanted, existing };
     }
+    if let Some((file, filter)) = failed_filter(&stderr) {
+        return Error::FilterFailed { filter, file, text: stderr };
+    }
     Error::Failed { stage, argv, code: output.code, stderr }
+}
+
+/// `fatal: FILE: clean filter 'NAME' failed` (or `smudge filter NAME failed`) gives `(FILE, NAME)`.
+fn failed_filter(stderr: &str) -> Option<(String, String)> {
+    stderr.lines().find_map(|line| {
+        let line = line.strip_suffix(" failed")?;
+        let (before, filter) = [": clean filter ", ": smudge filter "].iter().find_map(|words| line.rsplit_once(words))?;
+        let file = before.strip_prefix("fatal: ").or_else(|| before.strip_prefix("error: ")).unwrap_or(before);
+        Some((file.to_owned(), filter.trim_matches('\'').to_owned()))
+    })
 }
 
 /// `cannot lock ref 'A': 'B' exists; cannot create 'A'` gives `(A, B)`.
@@ -422,6 +435,15 @@ pub fn path_from(bytes: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failed_filters_are_named() {
+        let clean = "error: external filter 'git-lfs filter-process' failed\nfatal: a b: c.so: clean filter 'lfs' failed";
+        assert_eq!(failed_filter(clean), Some(("a b: c.so".into(), "lfs".into())));
+        let smudge = "fatal: x.so: smudge filter lfs failed\n";
+        assert_eq!(failed_filter(smudge), Some(("x.so".into(), "lfs".into())));
+        assert_eq!(failed_filter("error: external filter 'x' failed"), None);
+    }
 
     #[test]
     fn held_locks_are_recognised() {

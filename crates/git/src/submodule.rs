@@ -1,8 +1,8 @@
 //! Filling submodules of a new worktree from what the user's checkout already has.
 //!
 //! Nothing is fetched from anywhere else: not from the URLs in `.gitmodules`, which a task's commit may have changed, nor
-//! from the configured ones. A submodule that the user's checkout doesn't have is left empty and reported. To be
-//! called before an agent starts in the worktree.
+//! from the configured ones. A submodule that the user's checkout doesn't have is left empty and reported. Submodules
+//! inside submodules are filled alike. To be called before an agent starts in the worktree.
 
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
@@ -16,6 +16,9 @@ use std::path::{Component, Path, PathBuf};
 
 /// A commit that keeps the submodule's starting point from looking like work of its own.
 const START: &str = "refs/remotes/taskyard/start";
+
+/// How deep submodules are filled: more levels than anybody has, and an end for those that hold themselves.
+const DEPTH: usize = 10;
 
 /// What filling came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -40,41 +43,73 @@ impl SubmoduleReport {
 /// # Errors
 /// Git's; a submodule that can't be filled is no error.
 pub async fn fill_submodules(project: &Repo, worktree: &Repo) -> Result<SubmoduleReport> {
-    let links = gitlinks(worktree).await?;
     let mut report = SubmoduleReport::default();
-    if links.is_empty() {
-        return Ok(report);
-    }
-    let names = submodule_names(worktree).await?;
-    for link in links {
-        let name = names.iter().find(|(_, path)| *path == link.path).map(|(name, _)| name.as_str());
-        match fill(project, worktree, &link, name).await {
-            Ok(None) => report.filled.push(link.path),
-            Ok(Some(why)) => report.empty.push((link.path, why)),
-            Err(error) => report.empty.push((link.path, error.to_string())),
+    // Each level by the one above it: the submodule that was filled, the one it was filled from, and where it is.
+    let mut level = vec![(worktree.clone(), Some(project.clone()), None)];
+    for _ in 0..DEPTH {
+        let mut below = Vec::new();
+        for (tree, from, at) in &level {
+            below.extend(fill_level(from.as_ref(), tree, at.as_ref(), &mut report).await?);
         }
+        level = below;
     }
     Ok(report)
 }
 
+/// A submodule with its original, where there is one, and its path from the top.
+type Filled = (Repo, Option<Repo>, Option<FilePath>);
+
+/// Fills the submodules that `worktree` itself declares, `at` its own place below the top; gives those that hold files.
+async fn fill_level(project: Option<&Repo>, worktree: &Repo, at: Option<&FilePath>, report: &mut SubmoduleReport) -> Result<Vec<Filled>> {
+    let links = gitlinks(worktree).await?;
+    if links.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut filled = Vec::new();
+    let names = submodule_names(worktree).await?;
+    for link in links {
+        let path = at.map_or_else(|| link.path.clone(), |at| FilePath::new([at.as_bytes(), b"/", link.path.as_bytes()].concat()));
+        let name = names.iter().find(|(_, path)| *path == link.path).map(|(name, _)| name.as_str());
+        match fill(project, worktree, &link, name).await {
+            Ok(Ok(())) => {
+                // One that git can't open holds nothing to go on with.
+                let Ok(tree) = Repo::open(worktree.git(), &link.path.within(worktree.root())).await else { continue };
+                let from = match (project, name) {
+                    (Some(project), Some(name)) => source(project, &link.path, name).await?,
+                    _ => None,
+                };
+                filled.push((tree, from, Some(path.clone())));
+                report.filled.push(path);
+            }
+            Ok(Err(why)) => report.empty.push((path, why)),
+            Err(error) => report.empty.push((path, error.to_string())),
+        }
+    }
+    Ok(filled)
+}
+
 /// Fills one; gives the reason when it can't be.
-async fn fill(project: &Repo, worktree: &Repo, link: &Gitlink, name: Option<&str>) -> Result<Option<String>> {
+async fn fill(project: Option<&Repo>, worktree: &Repo, link: &Gitlink, name: Option<&str>) -> Result<Result<(), String>> {
     let place = link.path.within(worktree.root());
     if place.join(".git").exists() {
-        return Ok(None);
+        return Ok(Ok(()));
     }
     let Some(name) = name.filter(|name| inside(Path::new(name))) else {
-        return Ok(Some(".gitmodules doesn't declare it".into()));
+        return Ok(Err(".gitmodules doesn't declare it".into()));
     };
     let home = worktree.git_dir().join("modules").join(name);
     if put_back(worktree, &home, &place, &link.oid).await? {
-        return Ok(None);
+        return Ok(Ok(()));
     }
-    let Some(source) = source(project, &link.path, name).await? else {
-        return Ok(Some("the project's own checkout doesn't have it".into()));
+    let original = match project {
+        Some(project) => source(project, &link.path, name).await?,
+        None => None,
+    };
+    let Some(source) = original else {
+        return Ok(Err("the project's own checkout doesn't have it".into()));
     };
     if source.resolve(link.oid.as_str()).await?.is_none() {
-        return Ok(Some(format!("the project's own checkout doesn't have its commit {}", link.oid.short())));
+        return Ok(Err(format!("the project's own checkout doesn't have its commit {}", link.oid.short())));
     }
     // A leftover of an attempt that was cut short.
     remove_tree(&home).await?;
@@ -84,7 +119,7 @@ async fn fill(project: &Repo, worktree: &Repo, link: &Gitlink, name: Option<&str
         remove_tree(&place).await?;
         std::fs::create_dir_all(&place).map_err(Error::io("make the folder", &place))?;
     }
-    made.map(|()| None)
+    made.map(Ok)
 }
 
 /// Puts a submodule back whose folder was lost with the worktree's: one that stands where it should, or that holds

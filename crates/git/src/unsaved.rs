@@ -12,6 +12,7 @@ use crate::repo::Repo;
 use crate::runner::split_nul;
 use crate::status::{Change, ChangeKind, Operation, all_changes, meant, operation};
 use serde::Serialize;
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 
 /// Refs that keep a commit when a worktree goes.
@@ -177,10 +178,20 @@ pub(crate) async fn inner_repos(repo: &Repo, changes: &[Change]) -> Result<Vec<(
     Ok(found)
 }
 
+/// Work of their own in the repositories inside, and in those inside them.
 async fn inner(repo: &Repo, changes: &[Change]) -> Result<Vec<Inner>> {
     let mut found = Vec::new();
-    for (path, inner) in inner_repos(repo, changes).await? {
+    let mut waiting: VecDeque<(FilePath, Repo)> = inner_repos(repo, changes).await?.into();
+    let mut seen = HashSet::new();
+    while let Some((path, inner)) = waiting.pop_front() {
+        // One that holds itself by way of a link would never end.
+        if !seen.insert(inner.git_dir().to_owned()) {
+            continue;
+        }
         let commits = if goes_with(repo, &inner) { own_commits(&inner).await? } else { 0 };
+        for (below, deeper) in inner_repos(&inner, &[]).await? {
+            waiting.push_back((FilePath::new([path.as_bytes(), b"/", below.as_bytes()].concat()), deeper));
+        }
         if commits > 0 {
             found.push(Inner { path, commits });
         }

@@ -124,6 +124,9 @@ pub async fn create(repo: &Repo, plan: &Plan, base: &Oid) -> Result<Ready> {
     if let Some(ready) = present(repo, plan).await? {
         return Ok(ready);
     }
+    if let Some(ready) = take_over(repo, plan).await? {
+        return Ok(ready);
+    }
     let full_ref = format!("refs/heads/{}", plan.branch);
     let made = match repo.tip(&full_ref).await? {
         Some(tip) if tip == *base => false,
@@ -149,6 +152,9 @@ pub async fn create(repo: &Repo, plan: &Plan, base: &Oid) -> Result<Ready> {
 pub async fn attach(repo: &Repo, plan: &Plan, fallback: Option<&Oid>) -> Result<Ready> {
     let _lock = repo.lock().await;
     if let Some(ready) = present(repo, plan).await? {
+        return Ok(ready);
+    }
+    if let Some(ready) = take_over(repo, plan).await? {
         return Ok(ready);
     }
     let full_ref = format!("refs/heads/{}", plan.branch);
@@ -185,11 +191,37 @@ async fn present(repo: &Repo, plan: &Plan) -> Result<Option<Ready>> {
         discard(repo, &place).await?;
         return Ok(None);
     }
-    if !occupied(&place) {
+    if is_replaced(repo, &place) {
+        free_place(&place)?;
         restore_lost(repo, &place).await?;
     }
     isolation::verify(repo, &place, Some(&plan.branch)).await?;
     ready(repo, plan, true).await.map(Some)
+}
+
+/// Whether what stands at a registered place, if anything, doesn't lead to any worktree of the repository.
+fn is_replaced(repo: &Repo, place: &Path) -> bool {
+    let home = repo.common_dir().join("worktrees");
+    let home = home.canonicalize().unwrap_or(home);
+    place.is_symlink() || !isolation::link_target(place).is_ok_and(|admin| admin.parent() == Some(&*home))
+}
+
+/// Gives the planned, free place to a finished worktree of ours on the planned branch whose own folder somebody else has
+/// replaced. Index and HEAD are those it had; what stands in its old place stays.
+async fn take_over(repo: &Repo, plan: &Plan) -> Result<Option<Ready>> {
+    let head = format!("ref: refs/heads/{}\n", plan.branch);
+    let ours = |admin: &PathBuf| {
+        let on_branch = std::fs::read(admin.join("HEAD")).is_ok_and(|text| text == head.as_bytes());
+        on_branch && admin.join(FINISHED).exists() && registered_at(admin).is_some_and(|at| occupied(&at) && is_replaced(repo, &at))
+    };
+    let Ok(entries) = std::fs::read_dir(repo.common_dir().join("worktrees")) else { return Ok(None) };
+    let Some(admin) = entries.filter_map(|entry| Some(entry.ok()?.path())).find(ours) else { return Ok(None) };
+    let place = resolved(&plan.path);
+    let (link, target) = (admin.join("gitdir"), [place.join(".git").as_os_str().as_bytes(), b"\n"].concat());
+    std::fs::write(&link, target).map_err(Error::io("write", &link))?;
+    restore_lost(repo, &place).await?;
+    isolation::verify(repo, &place, Some(&plan.branch)).await?;
+    ready(repo, plan, false).await.map(Some)
 }
 
 /// An empty folder is as good as none; anything else belongs to somebody.

@@ -254,6 +254,39 @@ async fn several_results_are_built_on_one_another() {
     assert_eq!(yard.status(&yard.main).await, "");
 }
 
+/// Without hooks a rebase is computed in memory; it must come to what git makes of it in a checkout.
+#[tokio::test]
+async fn a_rebase_in_memory_is_what_git_makes_of_it() {
+    let yard = Yard::new().await;
+    let git = async |args: &[&str]| yard.lab.git_in(&yard.task, args).await;
+    write(&yard.task, "é.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    git(&["add", "-A"]).await;
+    git(&["commit", "-q", "--author=Ä É <a@b>", "--date=2001-02-03T04:05:06+0700", "-m", "Subject\n\nBody äöü\n\n  indented"]).await;
+    let picked = yard.work("picked.txt", "p\n").await;
+    git(&["commit", "-q", "--allow-empty", "-m", "Empty from the start"]).await;
+    git(&["mv", "é.txt", "moved.txt"]).await;
+    yard.lab.commit(&yard.task, "Rename").await;
+    git(&["checkout", "-q", "-b", "side", "HEAD~2"]).await;
+    yard.work("side.txt", "s\n").await;
+    git(&["checkout", "-q", "task"]).await;
+    git(&["merge", "-q", "--no-ff", "--no-edit", "side"]).await;
+    yard.lab.git_in(&yard.main, &["cherry-pick", picked.as_str()]).await;
+    yard.others("c.txt", "c\n").await;
+    // Becomes empty, though it isn't the same change.
+    yard.work("c.txt", "c\n").await;
+    yard.work("last.txt", "l\n").await;
+    let made = yard.compute(Strategy::Rebase).await.unwrap();
+    let (_, copy) = (yard.release().await, yard.lab.path("copy"));
+    yard.lab.git_in(&yard.main, &["worktree", "add", "-q", "--detach", copy.to_str().unwrap(), "task"]).await;
+    yard.lab.git_in(&copy, &["rebase", "-q", "main"]).await;
+    let told = async |tip: &str| yard.lab.git_in(&yard.main, &["log", "--format=%T %an %ae %ad %B", &format!("main..{tip}")]).await;
+    assert_eq!(told(made.commit.as_str()).await, told(yard.lab.oid(&copy, "HEAD").await.as_str()).await);
+    // Straight on the target already: nothing is made anew.
+    yard.lab.git_in(&yard.task, &["reset", "-q", "--hard", "main"]).await;
+    let tip = yard.work("straight.txt", "s\n").await;
+    assert_eq!(yard.compute(Strategy::Rebase).await.unwrap().commit, tip);
+}
+
 #[tokio::test]
 async fn a_bare_repository_merges_too() {
     let yard = Yard::new().await;

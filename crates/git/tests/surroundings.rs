@@ -77,6 +77,46 @@ async fn a8_a_submodule_that_nobody_has_is_noted() {
 }
 
 #[tokio::test]
+async fn submodules_inside_submodules_are_filled_and_their_commits_not_lost() {
+    let lab = Lab::new();
+    lab.repo("innermost").await;
+    let middle = lab.repo("middle").await;
+    lab.git_in(&middle, &["submodule", "--quiet", "add", "../innermost", "in ner"]).await;
+    lab.commit(&middle, "innermost").await;
+    let r = lab.repo("r").await;
+    lab.git_in(&r, &["submodule", "--quiet", "add", "../middle", "deep/middle"]).await;
+    lab.git_in(&r, &["submodule", "--quiet", "update", "--init", "--recursive"]).await;
+    lab.commit(&r, "middle").await;
+    let repo = lab.open(&r).await;
+    let plan = Plan { path: lab.path("w"), branch: "w".into() };
+    let w = worktree::create(&repo, &plan, &lab.oid(&r, "HEAD").await).await.unwrap().path;
+    let (tree, inner) = (lab.open(&w).await, w.join("deep/middle/in ner"));
+    for _ in 0..2 {
+        let report = fill_submodules(&repo, &tree).await.unwrap();
+        assert_eq!(report, SubmoduleReport { filled: vec!["deep/middle".into(), "deep/middle/in ner".into()], empty: vec![] });
+        assert_eq!(read(&inner, "a.txt"), "a\n");
+    }
+    assert_eq!(lab.git_in(&w, &["status", "--porcelain"]).await, "");
+    assert!(unsaved(&tree, Known::default()).await.unwrap().is_empty());
+    // On a branch of its own that nothing outside names.
+    lab.git_in(&inner, &["checkout", "-q", "-b", "side"]).await;
+    lab.commit(&inner, "work").await;
+    lab.git_in(&inner, &["checkout", "-q", "--detach", "HEAD^"]).await;
+    let found = unsaved(&tree, Known::default()).await.unwrap();
+    assert_eq!((found.inner.len(), found.inner[0].path.to_string()), (1, "deep/middle/in ner".into()));
+    // The middle one is there, the innermost one isn't: said by its path from the top.
+    let other = lab.path("clone");
+    lab.git_in(&lab.path(""), &["clone", "-q", r.to_str().unwrap(), other.to_str().unwrap()]).await;
+    lab.git_in(&other, &["submodule", "--quiet", "update", "--init"]).await;
+    let clone = lab.open(&other).await;
+    let plan = Plan { path: lab.path("w2"), branch: "w2".into() };
+    let second = worktree::create(&clone, &plan, &lab.oid(&other, "HEAD").await).await.unwrap().path;
+    let report = fill_submodules(&clone, &lab.open(&second).await).await.unwrap();
+    let note = report.note().unwrap();
+    assert!(note.contains("deep/middle/in ner (the project's own checkout doesn't have it)"), "{note}");
+}
+
+#[tokio::test]
 async fn a_commit_inside_a_submodule_is_not_lost() {
     let lab = Lab::new();
     let (repo, w) = with_submodule(&lab).await;

@@ -259,6 +259,59 @@ async fn a_branch_left_without_its_worktree_is_taken_up() {
 }
 
 #[tokio::test]
+async fn a_folder_that_somebody_replaced_stays_and_the_work_goes_to_another_place() {
+    let lab = Lab::new();
+    let r = lab.repo("r").await;
+    let (repo, base) = (lab.open(&r).await, lab.oid(&r, "HEAD").await);
+    let plan = planned(&lab, &repo).await;
+    worktree::create(&repo, &plan, &base).await.unwrap();
+    write(&plan.path, "b.txt", "b\n");
+    let tip = lab.commit(&plan.path, "work").await;
+    write(&plan.path, "a.txt", "staged\n");
+    lab.git_in(&plan.path, &["add", "-A"]).await;
+    std::fs::remove_dir_all(&plan.path).unwrap();
+    // A repository of somebody's own, and then plain files.
+    lab.repo("trees/ty-1-fix").await;
+    for _ in 0..2 {
+        let before = files(&plan.path);
+        assert!(matches!(worktree::attach(&repo, &plan, None).await, Err(Error::PathTaken { .. })));
+        assert_eq!(files(&plan.path), before);
+        let _ = std::fs::remove_dir_all(plan.path.join(".git"));
+    }
+    let moved = Plan { path: worktree::free_path(&repo, &lab.path("trees"), "ty-1-fix").await.unwrap(), branch: plan.branch.clone() };
+    let ready = worktree::attach(&repo, &moved, None).await.unwrap();
+    assert_eq!((ready.head, lab.git_in(&moved.path, &["status", "--porcelain"]).await), (tip, "M  a.txt".into()));
+    assert_eq!((read(&moved.path, "a.txt"), read(&plan.path, "a.txt")), ("staged\n".into(), "a\n".into()));
+    assert_eq!(worktree::list(&repo).await.unwrap().len(), 2);
+    assert!(worktree::attach(&repo, &moved, None).await.unwrap().existed);
+    // An empty folder in its place is in nobody's way.
+    std::fs::remove_dir_all(&moved.path).unwrap();
+    std::fs::create_dir(&moved.path).unwrap();
+    assert_eq!(worktree::attach(&repo, &moved, None).await.unwrap().path, moved.path);
+    assert_eq!(read(&moved.path, "a.txt"), "staged\n");
+}
+
+#[tokio::test]
+async fn a_filter_whose_program_is_missing_is_named_with_the_file() {
+    let lab = Lab::new();
+    let r = lab.repo("r").await;
+    write(&r, ".gitattributes", "*.bin filter=heavy\n");
+    write(&r, "some data.bin", "x\n");
+    let base = lab.commit(&r, "data").await;
+    for (name, value) in [("clean", "no-such-program"), ("smudge", "no-such-program"), ("required", "true")] {
+        lab.git_in(&r, &["config", &format!("filter.heavy.{name}"), value]).await;
+    }
+    let repo = lab.open(&r).await;
+    let plan = planned(&lab, &repo).await;
+    let error = worktree::create(&repo, &plan, &base).await.unwrap_err();
+    let Error::FilterFailed { filter, file, text } = &error else { panic!("{error}") };
+    assert_eq!((&**filter, &**file), ("heavy", "some data.bin"));
+    assert!(text.contains("no-such-program"), "{text}");
+    assert!(!plan.path.exists() && branches(&lab, &r).await == "refs/heads/main");
+    assert_eq!(worktree::list(&repo).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_lost_folder_is_restored_with_its_commits_and_staged_changes() {
     let lab = Lab::new();
     let r = lab.repo("r").await;

@@ -15,9 +15,17 @@ impl Show {
         for file in page["files"].as_array().into_iter().flatten() {
             let old = file["old_path"].as_str().map(|old| format!("{old} → ")).unwrap_or_default();
             let counts = format!("+{} -{}", plain(&file["additions"]), plain(&file["deletions"]));
-            text += &format!("{:<13} {counts:<12} {old}{}\n", plain(&file["status"]), plain(&file["path"]));
-            if let (false, Some(patch)) = (stat, file["patch"].as_str()) {
-                text += patch;
+            let patch = file["patch"].as_str().filter(|_| !stat);
+            // The first part of a patch has its header; others go on where the part before them ended.
+            if patch.is_none_or(|patch| patch.is_empty() || patch.starts_with("diff ")) {
+                text += &format!("{:<13} {counts:<12} {old}{}\n", plain(&file["status"]), plain(&file["path"]));
+            }
+            text += patch.unwrap_or_default();
+            let (is_cut, goes_on) = (file["patch_truncated"] == true, !page["next_cursor"].is_null() && page["total_files"] == 1);
+            if patch.is_some() && is_cut && !goes_on {
+                text += &format!("… cut here; --path '{}' shows all of it\n", plain(&file["path"]));
+            }
+            if patch.is_some() && !goes_on {
                 text += "\n";
             }
         }

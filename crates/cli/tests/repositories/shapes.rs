@@ -113,7 +113,7 @@ async fn large_binaries_with_lfs() {
     let project = project(&yard, source).await;
     whole(&yard, &project, "lfs", &binaries()).await;
     // The checkout has the content, the repository the pointers.
-    let added = project.git(&["ls-files", "*-*-*.so"]).await;
+    let added = project.git(&["ls-files", ":(glob)*.so"]).await;
     assert_eq!(added.lines().count(), 3, "{added}");
     for file in added.lines() {
         assert_eq!(std::fs::metadata(project.path.join(file)).unwrap().len(), 3_000_000, "{file}");

@@ -4,6 +4,7 @@ use super::paging;
 use crate::merge::{Bench, Place};
 use crate::{Caller, Engine, fold};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use taskyard_domain::merge::{Kind, MergeRecord, State as MergeState};
 use taskyard_domain::worktree::State;
 use taskyard_domain::{Error, Result};
@@ -15,8 +16,12 @@ const DEFAULT: i64 = 10_000;
 const MOST: i64 = 262_144;
 /// What an answer holds besides its files, bytes.
 const ENVELOPE: usize = 900;
-/// Most files of one page.
+/// Most files of one page, with their patches and without.
 const FILES: usize = 500;
+const LISTED: usize = 5000;
+/// How many patches are fetched at once, at first and at most.
+const FEW: usize = 8;
+const MANY: usize = 64;
 
 /// Which changes, and how much of them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,7 +83,7 @@ pub struct DiffFile {
     /// Its patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// Whether the patch was cut: ask for this file alone with a larger `max_bytes`.
+    /// Whether the patch was cut: with `path` set to this file alone, `next_cursor` gives the rest, part by part.
     #[serde(default, skip_serializing_if = "is_false")]
     pub patch_truncated: bool,
 }
@@ -150,11 +155,18 @@ impl Engine {
         if let Some(path) = input.path.as_deref() {
             files.retain(|file| is_below(file, path));
         }
-        let from = start(&input, &taken.diff)?;
+        let (from, skip) = start(&input, &taken.diff)?;
         let budget = usize::try_from(input.max_bytes).unwrap_or_default().saturating_sub(ENVELOPE).max(300);
-        let page = page(&taken.diff, &files, from, budget, input.stat_only).await?;
-        let next = from + page.len();
-        let more = next < files.len();
+        let (page, next) = match &files[..] {
+            // The one file that was asked for comes whole, in as many parts as it takes.
+            [file] if !input.stat_only && from == 0 => part(&taken.diff, file, skip, budget).await?,
+            _ => {
+                let page = page(&taken.diff, &files, from, budget, input.stat_only).await?;
+                let next = (from + page.len(), 0);
+                (page, next)
+            }
+        };
+        let more = next.0 < files.len();
         let sum = |count: fn(&FileChange) -> Option<u64>| files.iter().filter_map(count).sum();
         Ok(GetTaskDiffOutput {
             task_id: place.task().id.to_string(),
@@ -172,16 +184,17 @@ impl Engine {
             total_deletions: sum(|file| file.deletions),
             truncated: more || page.iter().any(|file| file.patch_truncated),
             files: page,
-            next_cursor: if more { Some(paging::encode(&(next, taken.diff.tip.as_str()))?) } else { None },
+            next_cursor: if more { Some(paging::encode(&(next.0, taken.diff.tip.as_str(), next.1))?) } else { None },
         })
     }
 }
 
-/// Where a page starts.
-fn start(input: &GetTaskDiff, diff: &Diff) -> Result<usize> {
-    let Some((from, tip)) = paging::decode::<(usize, String)>(input.cursor.as_deref())? else { return Ok(0) };
+/// Where a page starts: at which file, and how far into its patch.
+fn start(input: &GetTaskDiff, diff: &Diff) -> Result<(usize, usize)> {
+    let cursor = paging::decode::<(usize, String, usize)>(input.cursor.as_deref())?;
+    let Some((from, tip, skip)) = cursor else { return Ok((0, 0)) };
     if tip == diff.tip.as_str() {
-        return Ok(from);
+        return Ok((from, skip));
     }
     Err(Error::invalid("cursor", "cursor is of an earlier state: the branch has moved since").with_hint("leave cursor out to start again"))
 }
@@ -234,10 +247,16 @@ fn is_below(file: &FileChange, path: &str) -> bool {
 async fn page(diff: &Diff, files: &[FileChange], from: usize, budget: usize, stat_only: bool) -> Result<Vec<DiffFile>> {
     let mut page = Vec::new();
     let mut used = 0;
-    for file in files.iter().skip(from).take(FILES) {
+    let some = files.iter().skip(from).take(if stat_only { LISTED } else { FILES });
+    let (mut patches, mut fetched, mut chunk) = (VecDeque::new(), from, FEW);
+    for file in some {
         let mut row = shown(file);
-        if !stat_only {
-            let patch = diff.patch(file, budget).await.map_err(fold::git)?;
+        if !stat_only && patches.is_empty() {
+            let next = &files[fetched..files.len().min(fetched + chunk)];
+            patches.extend(diff.patches(next, budget).await.map_err(fold::git)?);
+            (fetched, chunk) = (fetched + next.len(), MANY.min(chunk * 2));
+        }
+        if let Some(patch) = patches.pop_front() {
             row.patch_truncated = patch.truncated;
             row.patch = Some(patch.text);
         }
@@ -251,6 +270,26 @@ async fn page(diff: &Diff, files: &[FileChange], from: usize, budget: usize, sta
         page.push(row);
     }
     Ok(page)
+}
+
+/// The one file with as much of its patch, from byte `skip` on, as fits into `budget` bytes; and where the rest starts.
+async fn part(diff: &Diff, file: &FileChange, skip: usize, budget: usize) -> Result<(Vec<DiffFile>, (usize, usize))> {
+    const LEAST: usize = 64;
+    let mut room = budget;
+    loop {
+        let (patch, end) = diff.part(file, skip, room).await.map_err(fold::git)?;
+        let mut row = shown(file);
+        row.patch_truncated = patch.truncated;
+        row.patch = Some(patch.text);
+        let size = paging::size(&row);
+        if size <= budget || room <= LEAST {
+            // Without any progress there is nothing to go on to.
+            let more = patch.truncated && end > skip;
+            return Ok((vec![row], if more { (0, end) } else { (1, 0) }));
+        }
+        // Characters that take several in JSON.
+        room = (room.saturating_mul(budget) / size * 9 / 10).clamp(LEAST, room - 1);
+    }
 }
 
 /// Cuts the patch after a whole line, so that the row fits.

@@ -30,7 +30,7 @@ pub(super) static TOOLS: &[Tool] = &[
         &[
             TASK_ID,
             WORKTREE_ID,
-            P::text("path", "Only this file or folder"),
+            P::text("path", "Only this file or folder. A single file's long patch comes in parts: go on with cursor"),
             P::flag("stat_only", false, "Counts without patches"),
             P::int("max_bytes", 1, 262_144, "Most bytes of patches").or(Preset::Int(10_000)),
             CURSOR,
