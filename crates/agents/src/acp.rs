@@ -31,13 +31,27 @@ const LINES: usize = 64;
 ///
 /// # Errors
 /// [`StartError`].
-pub(crate) fn start(launch: Launch) -> Result<Handle, StartError> {
+pub(crate) fn start(mut launch: Launch) -> Result<Handle, StartError> {
+    if is_adapter(&launch.command, &["claude-agent-acp", "claude-code-acp"]) {
+        crate::claude::defaults(&mut launch);
+    }
+    // A user's own server of the same name would take the place of the one with the run's token.
+    let filter = "DISABLE_MCP_CONFIG_FILTERING";
+    if is_adapter(&launch.command, &["codex-acp"]) && launch.env.get(filter).is_none() {
+        launch.env.set(filter, "true");
+    }
     let started = process::start(&launch, &[])?;
     let (emitter, events) = Emitter::new();
     let (commands, received) = mpsc::unbounded_channel();
     let handle = Handle { pid: started.pid, start_time: started.start_time, commands, events };
     tokio::spawn(run(launch, started, emitter, received));
     Ok(handle)
+}
+
+/// Whether the command is one of these adapters, itself or by `npx`.
+fn is_adapter(command: &[String], adapters: &[&str]) -> bool {
+    let name = |word: &String| word.rsplit('/').next().unwrap_or(word).to_ascii_lowercase();
+    command.iter().map(name).any(|name| adapters.iter().any(|adapter| name.starts_with(adapter)))
 }
 
 async fn run(launch: Launch, started: Started, emitter: Emitter, commands: mpsc::UnboundedReceiver<Command>) {
@@ -54,4 +68,16 @@ async fn run(launch: Launch, started: Started, emitter: Emitter, commands: mpsc:
     // What the agent said to the last byte comes before its exit; the pump ends with its output.
     let _ = pump.await;
     emitter.send(exited).await;
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn adapters_are_known_by_their_names() {
+        let is = |command: &[&str]| {
+            super::is_adapter(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &["claude-agent-acp", "codex-acp"])
+        };
+        assert!(is(&["/opt/bin/claude-agent-acp"]) && is(&["npx", "-y", "@agentclientprotocol/codex-acp@2.6.0"]));
+        assert!(!is(&["codex"]) && !is(&["claude"]) && !is(&[]));
+    }
 }

@@ -91,7 +91,8 @@ async fn run(
     }
 }
 
-fn prepare(mut launch: Launch) -> Result<(Launch, Files), StartError> {
+/// Sets what Claude Code needs to work unattended, where the user has said nothing else.
+pub(crate) fn defaults(launch: &mut Launch) {
     let longest = launch.mcp_servers.iter().map(|server| server.tool_timeout_s).max().unwrap_or(600);
     let defaults = [
         ("CLAUDE_CODE_MAX_RETRIES", RETRIES.to_owned()),
@@ -105,6 +106,10 @@ fn prepare(mut launch: Launch) -> Result<(Launch, Files), StartError> {
             launch.env.set(name, value);
         }
     }
+}
+
+fn prepare(mut launch: Launch) -> Result<(Launch, Files), StartError> {
+    defaults(&mut launch);
     let mut files = Files { mcp: launch.raw_log.with_extension("mcp.json"), system_prompt: None, sockets: None };
     write_private(&files.mcp, mcp_config(&launch).to_string().as_bytes())?;
     if let Some(prompt) = launch.system_prompt.as_ref().filter(|prompt| prompt.len() > ARGUMENT) {

@@ -76,8 +76,8 @@ pub(super) fn write(asked: &Asked, path: &str, content: &str) -> Option<Call> {
     Some(Call::of(tool, Form::Arguments(json!({ name: patch }))))
 }
 
-/// Calls an MCP server's tool. One that isn't offered is searched for where the agent can, else called by the name that
-/// agents give it.
+/// Calls an MCP server's tool. One that isn't offered is searched for by Codex's way, else called by the name that agents
+/// give it, which finds it in other agents that have a search too.
 pub(super) fn mcp(asked: &Asked, server: &str, tool: &str, arguments: Value) -> Call {
     let plain = |text: &str| text.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let (server_name, tool_name) = (plain(server), plain(tool));
@@ -90,10 +90,10 @@ pub(super) fn mcp(asked: &Asked, server: &str, tool: &str, arguments: Value) -> 
         return Call::of(best, Form::Arguments(arguments));
     }
     let call = |tool: String, namespace: Option<String>, form: Form| Call { id: String::new(), tool, namespace, form };
-    if asked.tool("tool_search").is_some() {
-        return call("tool_search".into(), None, Form::Search(json!({ "query": format!("{server} {tool}") })));
-    }
     if asked.api == super::asked::Api::Responses {
+        if asked.tool("tool_search").is_some() {
+            return call("tool_search".into(), None, Form::Search(json!({ "query": format!("{server} {tool}") })));
+        }
         return call(tool.into(), Some(format!("mcp__{server}")), Form::Arguments(arguments));
     }
     call(format!("mcp__{server}__{tool}"), None, Form::Arguments(arguments))

@@ -118,6 +118,23 @@ async fn mode_and_model_are_set_where_they_are_known() {
 }
 
 #[tokio::test]
+async fn an_agent_whose_model_would_decide_about_permissions_is_made_to_ask() {
+    for (modes, chosen, said) in [
+        (["auto", "default"], None, "modeId is default"),
+        (["agent", "workspace-write"], None, "modeId is workspace-write"),
+        (["auto", "yolo"], None, ""),
+        (["build", "default"], None, ""),
+        (["auto", "default"], Some("auto"), "modeId is auto"),
+    ] {
+        let mut yard = Yard::with(Traits { modes: modes.map(Into::into).into(), ..Traits::default() }, vec![]).await;
+        yard.edit = Box::new(move |launch| launch.mode = chosen.map(Into::into));
+        let (mut agent, _) = yard.ready().await;
+        agent.close().await;
+        assert_eq!(agent.text(), said, "{modes:?} {chosen:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_system_prompt_arrives_whichever_way_the_agent_takes_it() {
     for extras in [true, false] {
         let steps = vec![text("system <${system}> prompt <${prompt}>")];

@@ -6,7 +6,7 @@ use super::handshake::{self, Opened};
 use super::pump::{Course, Stream};
 use super::rpc::{Failure, call};
 use super::{GRACE, ask};
-use crate::contract::{Answer, Command, Event, Launch, PermissionOption, TurnEnd, TurnStop};
+use crate::contract::{Answer, Command, Event, Launch, LimitNotice, PermissionOption, TurnEnd, TurnStop};
 use crate::emit::Emitter;
 use crate::limits;
 use agent_client_protocol::v1::{ConnectionTo, Responder};
@@ -49,7 +49,7 @@ pub(super) async fn run(cx: ConnectionTo<Agent>, mut context: Context, asks: mps
     let failure = match opened {
         Ok(Ok(opened)) => return Conversation::new(cx, context, opened, early).go(asks).await,
         Ok(Err(failure)) => failure,
-        Err(_) => Failure { code: 0, text: format!("the agent wasn't ready within {:?}", context.launch.start_limit), closed: false },
+        Err(_) => Failure::own(format!("the agent wasn't ready within {:?}", context.launch.start_limit)),
     };
     if !failure.closed {
         if let Some(limit) = limits::notice(&failure.text) {
@@ -235,10 +235,16 @@ impl Conversation {
         self.cancel_permissions().await;
         self.withdrawals.clear();
         self.emitter.send(Event::Usage(usage)).await;
+        let reported = answer.as_ref().is_err_and(|failure| failure.limited || course.limit.is_some());
         let (stop, errors) = judge(answer, cancelled, &course);
         let last_text = course.last_text;
         let short = Some(&last_text).filter(|text| text.len() <= ERROR_TEXT && matches!(stop, TurnStop::Ended | TurnStop::Refused));
-        let limit = errors.iter().find_map(|text| limits::notice(text));
+        let limit = if reported && stop == TurnStop::Failed {
+            let told = limits::certain(&errors.join("; "));
+            Some(LimitNotice { reset_at: course.limit.flatten().or(told.reset_at), ..told })
+        } else {
+            errors.iter().find_map(|text| limits::notice(text))
+        };
         if let Some(limit) = limit.or_else(|| short.and_then(|text| limits::told(text))) {
             self.emitter.send(Event::Limit(limit)).await;
         }
@@ -368,11 +374,11 @@ mod tests {
     use super::*;
 
     fn failure(code: i32, text: &str) -> Failure {
-        Failure { code, text: text.into(), closed: false }
+        Failure { code, ..Failure::own(text) }
     }
 
     fn course(last_text: &str) -> Course {
-        Course { last_text: last_text.into(), broken: false, silent: false }
+        Course { last_text: last_text.into(), broken: false, silent: false, limit: None }
     }
 
     #[test]

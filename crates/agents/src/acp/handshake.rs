@@ -87,7 +87,7 @@ async fn session(
     let answer = call(cx, "session/new", agent.session_params(None)).await?;
     match answer["sessionId"].as_str() {
         Some(id) => Ok((answer.clone(), id.to_owned(), false)),
-        None => Err(Failure { code: 0, text: "the agent's answer to session/new has no sessionId".into(), closed: false }),
+        None => Err(Failure::own("the agent's answer to session/new has no sessionId")),
     }
 }
 
@@ -99,7 +99,7 @@ async fn take_up(cx: &ConnectionTo<Agent>, agent: &Offer<'_>, stream: &Stream, i
         stream.begin_replay();
         return call(cx, "session/load", agent.session_params(Some(id))).await;
     }
-    Err(Failure { code: 0, text: "the agent can't".into(), closed: false })
+    Err(Failure::own("the agent can't"))
 }
 
 /// What the agent said it can.

@@ -9,6 +9,7 @@ use crate::cut::{self, Tail};
 use crate::emit::Emitter;
 use crate::frame::Frame;
 use crate::process::Stdout;
+use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use taskyard_domain::transcript::{Item, Usage};
@@ -44,6 +45,10 @@ struct State {
     broken: bool,
     /// Something was said or done in this turn.
     active: bool,
+    /// The last message has words in it that aren't the agent program's own.
+    spoken: bool,
+    /// The usage limit that was reached in this turn.
+    limit: Option<Option<Timestamp>>,
 }
 
 /// How a turn went, as far as its updates tell.
@@ -55,6 +60,8 @@ pub(super) struct Course {
     pub broken: bool,
     /// Nothing was said and nothing was done.
     pub silent: bool,
+    /// The account's usage limit was reached; when it ends, if that was said.
+    pub limit: Option<Option<Timestamp>>,
 }
 
 /// Token figures of the conversation, whichever way the agent counts.
@@ -100,6 +107,7 @@ impl Stream {
         state.at_answer = None;
         state.broken = false;
         state.active = false;
+        state.limit = None;
     }
 
     /// A turn is over: its course, and the run's figures with those of its answer.
@@ -113,7 +121,7 @@ impl Stream {
         }
         let last = state.last.take();
         let last_text = state.at_answer.take().unwrap_or(last);
-        (Course { last_text, broken: state.broken, silent: !state.active }, state.usage())
+        (Course { last_text, broken: state.broken, silent: !state.active, limit: state.limit }, state.usage())
     }
 }
 
@@ -218,6 +226,7 @@ impl Pump {
                         self.emitter.send(Event::Usage(usage)).await;
                     }
                 }
+                Meaning::Limited(end) => self.stream.state().limit = Some(end).filter(|_| !replaying),
                 Meaning::Broken(broken) => self.stream.state().broken = broken && !replaying,
             }
         }
@@ -239,7 +248,14 @@ impl State {
                 if *message_id != self.last_id {
                     self.last_id.clone_from(message_id);
                     self.last.clear();
+                    self.spoken = false;
                 }
+                // Copilot tells of its retries and of the error behind them in one message: the last of them counts.
+                let own = text.starts_with("Info: ") || text.starts_with("Error: ");
+                if own && !self.spoken {
+                    self.last.clear();
+                }
+                self.spoken |= !own;
                 self.last.push(text);
             }
             Item::ToolCall { .. } => self.last.clear(),
@@ -307,6 +323,14 @@ mod tests {
         }
         let (course, _) = stream.end_turn(None);
         assert_eq!((course.last_text.as_str(), course.silent, course.broken), ("second", false, false));
+        for item in [text("3", "Info: I try again..."), text("3", "Error: no"), text("3", " login")] {
+            stream.state().note(&item);
+        }
+        assert_eq!(stream.end_turn(None).0.last_text, "Error: no login");
+        for item in [text("4", "It prints "), text("4", "Error: no")] {
+            stream.state().note(&item);
+        }
+        assert_eq!(stream.end_turn(None).0.last_text, "It prints Error: no");
         stream.begin_turn();
         stream.state().broken = true;
         let (course, _) = stream.end_turn(None);

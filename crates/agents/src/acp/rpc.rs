@@ -6,6 +6,8 @@ use serde_json::Value;
 
 /// JSON-RPC's code for "log in first" in ACP.
 const AUTH_REQUIRED: i32 = -32000;
+/// HTTP's code, as some agents hand it on.
+const TOO_MANY_REQUESTS: i32 = 429;
 const METHOD_NOT_FOUND: i32 = -32601;
 /// What ACP answers to a request that was cancelled.
 const REQUEST_CANCELLED: i32 = -32800;
@@ -19,9 +21,16 @@ pub(super) struct Failure {
     pub text: String,
     /// The agent is gone.
     pub closed: bool,
+    /// The agent says beside its words that the account's limit is the reason.
+    pub limited: bool,
 }
 
 impl Failure {
+    /// A failure that no answer of the agent told.
+    pub fn own(text: impl Into<String>) -> Self {
+        Self { code: 0, text: text.into(), closed: false, limited: false }
+    }
+
     pub fn is_auth(&self) -> bool {
         let text = self.text.to_lowercase();
         let words = ["authentication required", "not logged in", "please log in", "invalid api key", "invalid x-api-key", "unauthorized"];
@@ -47,7 +56,9 @@ impl From<Error> for Failure {
             let joint = if text.ends_with(['.', '!', ':']) || text.is_empty() { " " } else { ": " };
             text = format!("{text}{joint}{details}").trim_start().to_owned();
         }
-        Self { code: error.code.into(), text, closed }
+        let code = error.code.into();
+        let limited = code == TOO_MANY_REQUESTS || error.data.as_ref().is_some_and(|data| data["errorKind"] == "rate_limit");
+        Self { code, text, closed, limited }
     }
 }
 
@@ -59,7 +70,7 @@ fn details(data: &Value) -> Option<String> {
         Value::Object(fields) => ["details", "message", "error"]
             .iter()
             .find_map(|name| fields.get(*name).and_then(Value::as_str).map(str::to_owned))
-            .unwrap_or_else(|| data.to_string()),
+            .unwrap_or_else(|| if fields.keys().eq(["errorKind"]) { String::new() } else { data.to_string() }),
         other => other.to_string(),
     };
     Some(crate::cut::text(text.trim(), crate::cut::LAST_TEXT)).filter(|text| !text.is_empty())
@@ -84,6 +95,15 @@ mod tests {
     fn details_are_added_once() {
         assert_eq!(failure(-32603, "Internal error", Some(json!({"details": "boom"}))).text, "Internal error: boom");
         assert_eq!(failure(500, "boom", Some(json!("boom"))).text, "boom");
+    }
+
+    #[test]
+    fn limits_are_told_beside_the_words() {
+        let limit = failure(-32603, "Internal error: 429", Some(json!({"errorKind": "rate_limit"})));
+        assert!(limit.limited && limit.text == "Internal error: 429", "{limit:?}");
+        assert!(failure(429, "slow down", None).limited);
+        let other = failure(-32603, "Internal error: 500", Some(json!({"errorKind": "server_error"})));
+        assert!(!other.limited && other.text == "Internal error: 500", "{other:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::ask;
 use crate::cut;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use taskyard_domain::transcript::{Item, PlanEntry};
@@ -19,6 +20,8 @@ pub(super) enum Meaning {
     Cost(f64),
     /// Whether the turn that runs is broken, said beside its messages: it will end as if it were done.
     Broken(bool),
+    /// The account's usage limit is reached; when it ends, if that is said.
+    Limited(Option<Timestamp>),
 }
 
 /// A tool call as far as the agent told.
@@ -60,7 +63,10 @@ impl Normaliser {
             "tool_call" | "tool_call_update" => self.tool_call(update),
             "plan" => self.other(plan(&update["entries"])),
             "notice" => self.other(notice(update)),
-            "usage_update" => cost(update).map(Meaning::Cost).into_iter().collect(),
+            "usage_update" => {
+                let limit = claude_limit(&update["_meta"]["_claude/rateLimit"]);
+                cost(update).map(Meaning::Cost).into_iter().chain(limit.map(Meaning::Limited)).collect()
+            }
             "current_mode_update" => {
                 let mode = update["currentModeId"].as_str().or(update["modeId"].as_str()).unwrap_or("unknown");
                 self.other(Item::Notice { level: "info".into(), text: format!("The agent is in mode {mode}") })
@@ -232,6 +238,12 @@ fn notice(update: &Value) -> Item {
     Item::Notice { level: level.into(), text: cut::text(&text, cut::LAST_TEXT) }
 }
 
+/// When the usage limit ends that Claude's adapter says is reached.
+fn claude_limit(info: &Value) -> Option<Option<Timestamp>> {
+    let reached = info["status"] == "rejected" && info["isUsingOverage"] != true;
+    reached.then(|| info["resetsAt"].as_i64().and_then(|seconds| Timestamp::from_second(seconds).ok()))
+}
+
 /// What Codex's adapter says of its thread, beside the title: that it tries again, that the turn has failed.
 fn codex_news(news: &Value) -> Vec<Meaning> {
     let mut meanings = Vec::new();
@@ -261,7 +273,7 @@ mod tests {
     fn items(normaliser: &mut Normaliser, update: Value) -> Vec<Item> {
         let item = |meaning| match meaning {
             Meaning::Item(item) => Some(item),
-            Meaning::Cost(_) | Meaning::Broken(_) => None,
+            Meaning::Cost(_) | Meaning::Broken(_) | Meaning::Limited(_) => None,
         };
         normaliser.read(&update).into_iter().filter_map(item).collect()
     }
@@ -347,6 +359,18 @@ mod tests {
             |currency: &str| json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": {"amount": 0.5, "currency": currency}});
         assert_eq!(n.read(&of("USD")), [Meaning::Cost(0.5)]);
         assert_eq!(n.read(&of("EUR")), []);
+    }
+
+    #[test]
+    fn claude_tells_of_a_limit_beside_its_usage() {
+        let mut n = Normaliser::new("p".into());
+        let mut limit =
+            |info: Value| n.read(&json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "_meta": {"_claude/rateLimit": info}}));
+        let end = Timestamp::from_second(1_796_000_000).unwrap();
+        assert_eq!(limit(json!({"status": "rejected", "resetsAt": 1_796_000_000})), [Meaning::Limited(Some(end))]);
+        assert_eq!(limit(json!({"status": "rejected"})), [Meaning::Limited(None)]);
+        assert_eq!(limit(json!({"status": "rejected", "isUsingOverage": true})), []);
+        assert_eq!(limit(json!({"status": "allowed"})), []);
     }
 
     #[test]

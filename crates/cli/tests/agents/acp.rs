@@ -2,6 +2,7 @@
 
 use crate::cases;
 use crate::harness::{Agent, KEY, program, version};
+use crate::steering;
 use serde_json::json;
 use taskyard_testkit::model::scenario::Failure;
 
@@ -21,6 +22,13 @@ pub fn words(env: &[String], more: &[&str], command: &[String]) -> Vec<String> {
 
 fn claude(model: &str, more: &[&str]) -> Agent {
     let env = [format!("ANTHROPIC_BASE_URL={model}"), format!("ANTHROPIC_API_KEY={KEY}")];
+    let command = [program("claude-acp", "claude-agent-acp").to_string_lossy().into_owned()];
+    Agent { name: "claude-acp", files: Vec::new(), words: words(&env, more, &command) }
+}
+
+/// Claude Code with a login of a subscriber, who is told when the usage limit ends.
+fn subscriber(model: &str, more: &[&str]) -> Agent {
+    let env = [format!("ANTHROPIC_BASE_URL={model}"), "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-0000".into()];
     let command = [program("claude-acp", "claude-agent-acp").to_string_lossy().into_owned()];
     Agent { name: "claude-acp", files: Vec::new(), words: words(&env, more, &command) }
 }
@@ -87,6 +95,16 @@ mod claude_adapter {
     }
 
     #[tokio::test]
+    async fn hears_a_message_in_mid_turn() {
+        steering::hears(claude).await;
+    }
+
+    #[tokio::test]
+    async fn a_model_that_stays_throttled_pauses_the_account() {
+        cases::throttled(claude, Failure::status(429).message("slow down").header("x-should-retry", false).always()).await;
+    }
+
+    #[tokio::test]
     async fn a_usage_limit_pauses_until_its_end() {
         let failure = |reset_at: i64| {
             Failure::status(429)
@@ -94,9 +112,10 @@ mod claude_adapter {
                 .header("anthropic-ratelimit-unified-status", "rejected")
                 .header("anthropic-ratelimit-unified-reset", reset_at)
                 .header("anthropic-ratelimit-unified-representative-claim", "five_hour")
+                .header("x-should-retry", false)
                 .always()
         };
-        cases::limit(claude, failure).await;
+        cases::limit(subscriber, failure).await;
     }
 
     #[tokio::test]
@@ -122,9 +141,20 @@ mod codex_adapter {
         cases::job_without_figures(codex).await;
     }
 
+    /// The user's own server of the same name doesn't get between.
+    #[tokio::test]
+    async fn calls_the_runs_server_and_not_the_users_of_the_same_name() {
+        fn with_server(model: &str, more: &[&str]) -> Agent {
+            let mut agent = codex(model, more);
+            agent.files[0].1 += "\n[mcp_servers.taskyard]\nurl = \"http://127.0.0.1:9/mcp\"\n";
+            agent
+        }
+        cases::job_without_figures(with_server).await;
+    }
+
     #[tokio::test]
     async fn asks_and_takes_no_for_an_answer() {
-        cases::permission(codex).await;
+        cases::permission_to_edit(codex).await;
     }
 
     #[tokio::test]
@@ -166,6 +196,11 @@ mod codex_adapter {
     async fn a_prompt_that_is_too_long_fails_the_task() {
         let message = "Your input exceeds the context window of this model.";
         cases::fails(codex, Failure::status(400).message(message).kind("context_length_exceeded").always(), &["context window"]).await;
+    }
+
+    #[tokio::test]
+    async fn hears_a_message_in_mid_turn() {
+        steering::hears(codex).await;
     }
 
     #[tokio::test]

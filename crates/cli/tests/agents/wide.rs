@@ -30,7 +30,7 @@ fn opencode(model: &str, more: &[&str]) -> Agent {
         "enabled_providers": ["own"], "provider": { "own": provider }, "permission": { "edit": "ask", "bash": "ask" },
     });
     let env = [("OPENCODE_DISABLE_MODELS_FETCH", "1".into())];
-    let files = vec![(".config/opencode/opencode.json", config.to_string())];
+    let files = vec![("../xdg/opencode/opencode.json", config.to_string())];
     Agent { files, ..agent("opencode", &env, more, &["opencode", "acp"]) }
 }
 
@@ -53,6 +53,16 @@ fn copilot(model: &str, more: &[&str]) -> Agent {
         ("COPILOT_PROVIDER_WIRE_API", "responses".into()),
     ];
     agent("copilot", &env, more, &["copilot", "--acp"])
+}
+
+fn cline(model: &str, more: &[&str]) -> Agent {
+    let settings = json!({ "provider": "openai-compatible", "apiKey": KEY, "model": "own-model", "baseUrl": format!("{model}/v1") });
+    let own = json!({ "settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual" });
+    let providers =
+        json!({ "version": 1, "lastUsedProvider": "openai-compatible", "modes": {}, "providers": { "openai-compatible": own } });
+    let env = [("CLINE_API_KEY", key()), ("CLINE_PROVIDER", "openai-compatible".into()), ("CLINE_MODEL", "own-model".into())];
+    let files = vec![(".cline/data/settings/providers.json", providers.to_string())];
+    Agent { files, ..agent("cline", &env, more, &["cline", "--acp"]) }
 }
 
 fn pi(model: &str, more: &[&str]) -> Agent {
@@ -87,6 +97,12 @@ async fn qwen_commits_and_calls_a_tool() {
 #[tokio::test]
 async fn copilot_commits_and_calls_a_tool() {
     cases::job_without_figures(copilot).await;
+}
+
+/// It leaves a daemon behind after every session, which has to be gone too.
+#[tokio::test]
+async fn cline_commits_and_leaves_no_daemon() {
+    cases::job_without_tools(cline).await;
 }
 
 #[tokio::test]

@@ -93,10 +93,21 @@ impl Engine {
     }
 }
 
-/// The agent's mode. Codex asks about commands inside its sandbox only when it trusts none.
+/// The agent's mode. Codex asks about what its sandbox allows only when it trusts no command, or by its adapter when the
+/// sandbox allows no writing.
 fn mode(agent: &Agent, profile: &Profile) -> Option<String> {
-    let asks = agent.driver == DriverKind::Codex && profile.permission_policy == PermissionPolicy::Ask;
-    profile.mode.clone().or_else(|| asks.then(|| "untrusted".into()))
+    let asking = match agent.driver {
+        DriverKind::Codex => Some("untrusted"),
+        DriverKind::Acp => is_program(&program(agent), "codex").then_some("read-only"),
+        DriverKind::Claude | DriverKind::Exec => None,
+    };
+    let asks = profile.permission_policy == PermissionPolicy::Ask;
+    profile.mode.clone().or_else(|| asking.filter(|_| asks).map(Into::into))
+}
+
+/// The name of the agent's program without its folder.
+fn program(agent: &Agent) -> String {
+    agent.command.first().map(|p| p.rsplit('/').next().unwrap_or(p).to_ascii_lowercase()).unwrap_or_default()
 }
 
 /// The server's environment as this agent may see it: its own vendor's variables, nobody else's.
@@ -114,7 +125,7 @@ fn inherited(base: &Environment, agent: &Agent) -> Environment {
 }
 
 fn vendor_prefixes(agent: &Agent) -> &'static [&'static str] {
-    let program = agent.command.first().map(|p| p.rsplit('/').next().unwrap_or(p).to_ascii_lowercase()).unwrap_or_default();
+    let program = program(agent);
     let table: &[(&str, &'static [&'static str])] = &[
         ("claude", &["ANTHROPIC", "CLAUDE"]),
         ("codex", &["OPENAI", "CODEX"]),
@@ -182,5 +193,32 @@ mod tests {
         assert_eq!(seen(&agent(DriverKind::Acp, "amp-acp")), ["AMP_API_KEY", "PATH"]);
         assert_eq!(seen(&agent(DriverKind::Exec, "example")), ["PATH"]);
         assert_eq!(seen(&agent(DriverKind::Exec, "my-script")), ["PATH"]);
+    }
+
+    #[test]
+    fn codex_is_put_in_a_mode_that_asks_where_all_is_to_be_asked() {
+        let mode_of = |driver: DriverKind, program: &str, policy: PermissionPolicy, chosen: Option<&str>| {
+            let profile = Profile {
+                id: taskyard_domain::id::ProfileId(Uuid::nil()),
+                workspace_id: WorkspaceId(Uuid::nil()),
+                agent_id: AgentId(Uuid::nil()),
+                name: "p".into(),
+                model: None,
+                mode: chosen.map(Into::into),
+                permission_policy: policy,
+                allowed_tools: Vec::new(),
+                env: std::collections::BTreeMap::default(),
+                max_parallel: None,
+                auto_commit: true,
+                created_at: jiff::Timestamp::UNIX_EPOCH,
+            };
+            mode(&agent(driver, program), &profile)
+        };
+        let (ask, worktree) = (PermissionPolicy::Ask, PermissionPolicy::Worktree);
+        assert_eq!(mode_of(DriverKind::Codex, "codex", ask, None).as_deref(), Some("untrusted"));
+        assert_eq!(mode_of(DriverKind::Acp, "/opt/bin/codex-acp", ask, None).as_deref(), Some("read-only"));
+        assert_eq!(mode_of(DriverKind::Acp, "codex-acp", ask, Some("agent")).as_deref(), Some("agent"));
+        assert_eq!(mode_of(DriverKind::Acp, "codex-acp", worktree, None), None);
+        assert_eq!(mode_of(DriverKind::Acp, "gemini", ask, None), None);
     }
 }
