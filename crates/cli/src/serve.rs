@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::discover::ServerFile;
 use crate::fail::{Result, machine};
 use crate::{listener, logging};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use taskyard_domain::{Clock, Error, Ids};
@@ -13,20 +14,23 @@ use taskyard_engine::{Engine, Options, Paths, SystemClock, SystemIds};
 use taskyard_mcp::transport::Timing;
 use taskyard_mcp::{CallLog, Dispatcher, EngineBackend, EngineSessions};
 use taskyard_process::Environment;
-use taskyard_store::{Database, DirLock, Holder, Store, lock_data_dir};
+use taskyard_store::{Database, DirLock, Error as StoreError, Holder, Store, lock_data_dir};
 use taskyard_web::guard::Guard;
 use taskyard_web::{App, Readiness};
 use tokio_util::sync::CancellationToken;
 
 /// How long open requests may take to finish when the server stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the lock of a holder that is gone is waited for: a child that it was just starting when it was killed
+/// keeps what it had open until it has become another program.
+const LOCK_LINGERS: Duration = Duration::from_secs(10);
 
 /// Runs the server until SIGINT or SIGTERM.
 pub async fn run(global: &Global, flags: &Serve) -> Result<()> {
     let config = Config::load(global, flags)?;
     logging::init(&config.log)?;
     taskyard_web::check_bind(config.listen)?;
-    let mut lock = take_folder(&config)?;
+    let mut lock = take_folder(&config.data_dir).await?;
     let listener = listener::bind(config.listen).await?;
     let address = listener.local_addr().map_err(|e| machine("reading the listener's address", e))?;
     let url = format!("http://{address}");
@@ -34,14 +38,14 @@ pub async fn run(global: &Global, flags: &Serve) -> Result<()> {
     let shutdown = CancellationToken::new();
     let readiness = Readiness::default();
     let app = app(&config, &engine, readiness.clone(), &shutdown)?;
-    let server = tokio::spawn(taskyard_web::serve(listener, taskyard_web::router(app), shutdown.clone(), STOP_PATIENCE));
+    let mut server = tokio::spawn(taskyard_web::serve(listener, taskyard_web::router(app), shutdown.clone(), STOP_PATIENCE));
     engine.start(&url).await?;
     readiness.set();
     announce(&config, &mut lock, &url)?;
     tracing::info!(url, data = %config.data_dir.display(), "ready");
     let stopped = tokio::select! {
         signal = stop_signal(&engine) => signal,
-        ended = server => Err(match ended {
+        ended = &mut server => Err(match ended {
             Ok(Err(error)) => machine("serving", error),
             Ok(Ok(())) => Error::internal("the listener ended by itself"),
             Err(error) => Error::internal(format!("the listener broke off: {error}")),
@@ -51,15 +55,28 @@ pub async fn run(global: &Global, flags: &Serve) -> Result<()> {
     ServerFile::remove(&config.data_dir);
     shutdown.cancel();
     engine.stop().await;
+    if !server.is_finished() {
+        // What was done on the way out is still answered; the listener's own patience bounds this.
+        let _ = server.await;
+    }
     store.close().await;
     drop(lock);
     stopped
 }
 
-fn take_folder(config: &Config) -> Result<DirLock> {
-    std::fs::create_dir_all(&config.data_dir).map_err(|e| machine(&format!("making {}", config.data_dir.display()), e))?;
-    let holder = Holder { pid: std::process::id(), url: None, started_at: SystemClock.now() };
-    Ok(lock_data_dir(&config.data_dir, &holder)?)
+async fn take_folder(folder: &Path) -> Result<DirLock> {
+    std::fs::create_dir_all(folder).map_err(|e| machine(&format!("making {}", folder.display()), e))?;
+    let own = Holder { pid: std::process::id(), url: None, started_at: SystemClock.now() };
+    let is_gone = |holder: &Holder| i32::try_from(holder.pid).is_ok_and(|pid| taskyard_process::tree::start_time(pid).is_none());
+    let give_up = tokio::time::Instant::now() + LOCK_LINGERS;
+    loop {
+        match lock_data_dir(folder, &own) {
+            Err(StoreError::Locked { holder: Some(holder), .. }) if is_gone(&holder) && tokio::time::Instant::now() < give_up => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            other => return Ok(other?),
+        }
+    }
 }
 
 fn announce(config: &Config, lock: &mut DirLock, url: &str) -> Result<()> {
@@ -162,6 +179,24 @@ async fn stop_signal(engine: &Engine) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn held_by(folder: &Path, pid: u32) -> DirLock {
+        lock_data_dir(folder, &Holder { pid, url: None, started_at: SystemClock.now() }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_outlives_its_holder_is_waited_for_and_a_living_holder_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let living = held_by(folder.path(), std::process::id());
+        assert!(take_folder(folder.path()).await.is_err());
+        drop(living);
+        // No process can have this id.
+        let lingering = held_by(folder.path(), 0x7fff_ffff);
+        let mut taking = std::pin::pin!(take_folder(folder.path()));
+        assert!(futures::poll!(&mut taking).is_pending());
+        drop(lingering);
+        taking.await.unwrap();
+    }
 
     #[cfg(not(feature = "tls"))]
     #[test]

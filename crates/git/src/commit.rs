@@ -192,19 +192,26 @@ async fn commit(project: &Repo, worktree: &Repo, choice: &Choice, what: &AutoCom
     worktree.call("read the commit").args(["rev-parse", "--verify", "HEAD^{commit}"]).oid().await.map(Some)
 }
 
-/// An agent that was ended while it ran git leaves the index locked for ever. The lock is taken away when it stays
-/// although no process is in the worktree any more.
+/// An agent that was ended while it ran git leaves its index, HEAD or branch locked for ever. These locks are taken away
+/// when they stay although no process is in the worktree any more.
 ///
 /// # Errors
-/// [`Error::Io`] when it can't be removed.
+/// [`Error::Io`] when one can't be removed; git's.
 pub async fn clear_stale_lock(worktree: &Repo) -> Result<()> {
-    let lock = worktree.git_dir().join("index.lock");
+    let mut locks = vec![worktree.git_dir().join("index.lock"), worktree.git_dir().join("HEAD.lock")];
+    if let Some(branch) = worktree.head().await?.branch() {
+        locks.push(worktree.common_dir().join("refs/heads").join(format!("{branch}.lock")));
+    }
     let give_up = tokio::time::Instant::now() + STALE_AFTER;
-    while lock.exists() {
+    while locks.iter().any(|lock| lock.exists()) {
         if tokio::time::Instant::now() >= give_up {
-            // Somebody who is still there may hold it; git then waits and names it.
-            let alone = taskyard_process::tree::inside(worktree.root()).is_empty();
-            return if alone { std::fs::remove_file(&lock).map_err(Error::io("remove", &lock)) } else { Ok(()) };
+            // Somebody who is still there may hold one; git then waits and names it.
+            if !taskyard_process::tree::inside(worktree.root()).is_empty() {
+                return Ok(());
+            }
+            for lock in locks.iter().filter(|lock| lock.exists()) {
+                std::fs::remove_file(lock).map_err(Error::io("remove", lock))?;
+            }
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -74,6 +74,13 @@ pub async fn remove(repo: &Repo, removal: &Removal<'_>) -> Result<Removed> {
     Ok(Removed { existed: true, snapshot: taken })
 }
 
+/// Whether a removal of the worktree at `path` had begun and wasn't ended, or was ended: its folder is gone, and git knows
+/// nothing of it or that it is leaving. A folder that its user deleted, and that git still knows, is none.
+pub fn was_cut_off(repo: &Repo, path: &Path) -> bool {
+    let place = resolved(path);
+    !occupied(&place) && admin_dir(repo, &place).is_none_or(|admin| admin.join(LEAVING).exists())
+}
+
 /// Makes sure that nothing is lost, by a snapshot where one is wanted.
 async fn saved(repo: &Repo, place: &Path, admin: &Path, removal: &Removal<'_>) -> Result<Option<Snapshot>> {
     isolation::verify(repo, place, None).await?;

@@ -133,6 +133,35 @@ pub async fn sweep(repo: &Repo, scratch: &Path, keep: &[PathBuf]) -> Result<usiz
     Ok(left.len())
 }
 
+/// Names that temporary files and folders in a scratch folder begin with.
+const TEMPORARY: &[&str] = &["objects-", "hooks-", "index-"];
+
+/// Removes what calls that a crash cut off left in `scratch`: private objects, hook folders, indexes. For when no call is
+/// under way. Returns how many there were.
+///
+/// # Errors
+/// The file system's.
+pub fn clear_temporary(scratch: &Path) -> Result<usize> {
+    let entries = match std::fs::read_dir(scratch) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(Error::io("list", scratch)(error)),
+    };
+    let mut cleared = 0;
+    for entry in entries {
+        let entry = entry.map_err(Error::io("list", scratch))?;
+        let name = entry.file_name();
+        if TEMPORARY.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let removed = if is_folder { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.map_err(Error::io("remove", &path))?;
+            cleared += 1;
+        }
+    }
+    Ok(cleared)
+}
+
 async fn registered(repo: &Repo) -> Result<Vec<PathBuf>> {
     let output = repo.call_common("list worktrees").args(["worktree", "list", "--porcelain", "-z"]).run().await?;
     Ok(split_nul(&output.stdout).iter().filter_map(|field| field.strip_prefix(b"worktree ").map(path_from)).collect())
@@ -150,5 +179,23 @@ fn resolved(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => resolved(parent).join(name),
         _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_dead_calls_left_goes_and_trees_stay() {
+        let scratch = tempfile::tempdir().unwrap();
+        assert_eq!(clear_temporary(&scratch.path().join("never made")).unwrap(), 0);
+        for folder in ["objects-a1/pack", "hooks-b2", "index-c3", "01a2-open-merge"] {
+            std::fs::create_dir_all(scratch.path().join(folder)).unwrap();
+        }
+        std::fs::write(scratch.path().join("index-d4"), "x").unwrap();
+        assert_eq!(clear_temporary(scratch.path()).unwrap(), 4);
+        let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["01a2-open-merge"]);
     }
 }

@@ -258,11 +258,14 @@ async fn an_attempt_that_was_killed_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_lock_that_an_ended_agent_left_is_taken_away() {
+async fn the_locks_that_an_ended_agent_left_are_taken_away() {
     let work = work("r").await;
-    write(&work.w, "b.txt", "new");
-    let lock = work.r.join(".git/worktrees/w/index.lock");
-    std::fs::write(&lock, "").unwrap();
-    assert!(work.commit().await.unwrap().commit.is_some());
-    assert!(!lock.exists());
+    let branch = work.lab.git_in(&work.w, &["symbolic-ref", "HEAD"]).await;
+    for lock in ["worktrees/w/index.lock", "worktrees/w/HEAD.lock", &format!("{branch}.lock")] {
+        write(&work.w, "b.txt", lock);
+        let lock = work.r.join(".git").join(lock);
+        std::fs::write(&lock, "").unwrap();
+        assert!(work.commit().await.unwrap().commit.is_some());
+        assert!(!lock.exists());
+    }
 }

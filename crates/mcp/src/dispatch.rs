@@ -47,7 +47,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// `FORBIDDEN` outside the selection, `INVALID_ARGUMENT` before anything happens, whatever the command
-    /// says, and `UNAVAILABLE` when the caller called it off.
+    /// says, and `UNAVAILABLE` when the caller called a read off, or the server is stopping.
     pub async fn tool(&self, tool: &'static Tool, selection: &Selection, typed: Map<String, Value>, context: CallContext) -> Result<Value> {
         let names = typed.keys().cloned().collect();
         let connection = context.connection.clone();
@@ -72,7 +72,8 @@ impl Dispatcher {
         let _guard = cancel.clone().drop_guard();
         let context = CallContext { cancel: cancel.clone(), ..context };
         let work = tokio::spawn(run(self.backend.clone(), tool, values, context));
-        let result = tokio::select! { done = work => joined(done), () = cancel.cancelled() => Err(called_off()) };
+        // A write goes on whoever still listens, so nobody is told that it failed before it has come to its end.
+        let result = tokio::select! { done = work => joined(done), () = cancel.cancelled(), if tool.read_only => Err(called_off()) };
         result.map_err(|error| spelling.restore(error))
     }
 

@@ -36,11 +36,7 @@ async fn run(calls: Calls, operation: &str, parts: &Parts, body: &[u8]) -> Resul
     let token = server::bearer(parts);
     let context = CallContext { token: token.clone(), face: Face::Cli, connection: "-".into(), cancel: cancel.clone() };
     let Some(tool) = tools::find(operation) else {
-        let work = calls.dispatcher.operation(operation, arguments, context);
-        return tokio::select! {
-            outcome = work => outcome,
-            () = cancel.cancelled() => Err(Error::unavailable("the server is stopping")),
-        };
+        return calls.dispatcher.operation(operation, arguments, context).await;
     };
     let selection = match calls.dispatcher.backend().identify(token.as_deref()).await? {
         Identity::Person => Selection::everything(),

@@ -179,10 +179,35 @@ impl Engine {
             self.run_cleanup(bench, worktree).await?;
         }
         removal::remove(&bench.repo, &Removal { path, known, snapshot }).await.map_err(fold::git)?;
-        match loss {
-            Loss::Refuse => Ok(None),
-            Loss::Snapshot(reason) => self.snapshot_row(bench, place, &name, reason).await,
+        let reason = match loss {
+            Loss::Refuse => "its removal was cut off",
+            Loss::Snapshot(reason) => reason,
+        };
+        self.snapshot_row(bench, place, &name, reason).await
+    }
+
+    /// Ends the removals that a crash cut off: what git has done is recorded, with the snapshot that was taken. A worktree
+    /// with commits of its own can be merged afterwards. For the start alone: what is being removed looks the same.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub(super) async fn finish_removals(&self) -> Result<()> {
+        let all = self.store().read(|read| Box::pin(async move { read.worktree_list(WorktreeFilter::default()).await })).await?;
+        for worktree in all.into_iter().filter(|w| w.has_folder && !Path::new(&w.path).exists()) {
+            if let Err(error) = self.finish_removal(worktree.id).await {
+                tracing::warn!(path = %worktree.path, %error, "a removal that was cut off can't be ended now");
+            }
         }
+        Ok(())
+    }
+
+    async fn finish_removal(&self, worktree: WorktreeId) -> Result<()> {
+        let Some(place) = self.place_of(worktree).await? else { return Ok(()) };
+        let bench = self.bench(&place.repository).await?;
+        if removal::was_cut_off(&bench.repo, Path::new(&place.worktree.path)) {
+            self.put_away(&Caller::system(), worktree, Loss::Refuse).await?;
+        }
+        Ok(())
     }
 
     /// The row for the snapshot `name`, if there is one: taken now, or by an attempt that a crash cut off.

@@ -27,18 +27,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Clears private trees and refs of merges that nobody needs any more. For the start alone: what is being looked
+    /// Clears private trees and refs of merges that nobody needs any more, and ends removals that were cut off. For the start alone: what is being looked
     /// at or merged uses the same space.
     ///
     /// # Errors
     /// When the store can't be read.
     pub(crate) async fn sweep_merges(&self) -> Result<()> {
+        if let Err(error) = taskyard_git::scratch::clear_temporary(&self.paths().scratch()) {
+            tracing::warn!(%error, "what calls of git had left can't be cleared now");
+        }
         for repository in self.all_repositories().await? {
             if let Err(error) = self.sweep_scratch(&repository).await {
                 tracing::warn!(repository = %repository.name, %error, "the scratch space of merges can't be cleared now");
             }
         }
-        Ok(())
+        self.finish_removals().await
     }
 
     async fn settle_alone(&self, record: &MergeRecord) -> Result<()> {
@@ -103,6 +106,7 @@ impl Engine {
         let records = self.store().read(|read| Box::pin(async move { read.merge_unfinished().await })).await?;
         let keep: Vec<PathBuf> = records.iter().filter_map(|r| r.merge_worktree_path.as_ref()).map(PathBuf::from).collect();
         taskyard_git::scratch::sweep(&bench.repo, &bench.scratch, &keep).await.map_err(fold::git)?;
+        taskyard_git::scratch::clear_temporary(&bench.scratch).map_err(fold::git)?;
         for id in record::kept(&bench.repo).await.map_err(fold::git)? {
             if !records.iter().any(|r| r.id.to_string() == id) {
                 record::release(&bench.repo, &id).await.map_err(fold::git)?;

@@ -134,6 +134,11 @@ impl Server {
         self.folder().join("data")
     }
 
+    /// Leaves the folder where it is when this is dropped, for somebody to look at.
+    pub fn keep(&mut self) {
+        self.setup.folder.disable_cleanup(true);
+    }
+
     /// What the server wrote to its log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder().join("server.log")).unwrap_or_default()

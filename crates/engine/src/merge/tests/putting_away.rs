@@ -42,6 +42,32 @@ async fn unsaved_work_refuses_the_cleanup_or_goes_into_a_snapshot_that_can_be_re
 }
 
 #[tokio::test]
+async fn a_removal_that_a_crash_cut_off_is_ended_at_the_next_start() {
+    let yard = Yard::new().await;
+    let (begun, lost) = (yard.task("Begun").await, yard.task("Lost").await);
+    for work in [&begun, &lost] {
+        yard.work(work, "b.txt", "b\n").await;
+        yard.write(work, "new.txt", "untracked\n");
+    }
+    // Git has done its part, and the server died before it wrote that down.
+    let project = taskyard_git::Repo::open(yard.engine.git(), &yard.repo.path()).await.unwrap();
+    let who = taskyard_git::runner::Identity { name: "Test".into(), email: "test@example.invalid".into() };
+    let (name, known) = (begun.worktree.to_string(), taskyard_git::unsaved::Known { branch: Some(&begun.branch), copied: &[] });
+    let removal = taskyard_git::removal::Removal { path: &begun.path, known, snapshot: Some((&name, &who)) };
+    taskyard_git::removal::remove(&project, &removal).await.unwrap();
+    // This one its user has deleted: git knows it, and the next run puts it back.
+    std::fs::remove_dir_all(&lost.path).unwrap();
+    for _ in 0..2 {
+        yard.restarted().sweep_merges().await.unwrap();
+        let (ended, kept) = (yard.worktree(begun.worktree).await, yard.worktree(lost.worktree).await);
+        assert_eq!((ended.state, ended.has_folder, kept.has_folder), (State::Active, false, true));
+        let listed = yard.engine.list_snapshots(&operator(), input(json!({ "task_id": begun.short }))).await.unwrap();
+        assert_eq!(listed.snapshots.len(), 1);
+    }
+    assert!(yard.approve(&begun).await.unwrap().merged);
+}
+
+#[tokio::test]
 async fn a_clean_folder_goes_and_its_branch_can_still_be_merged() {
     let yard = Yard::new().await;
     let work = yard.task("Clean").await;
