@@ -113,8 +113,16 @@ async fn called_with_the_runs_token(stage: &Stage, task: &str) {
 
 /// With the policy `ask` a person allows one command and refuses the next: the agent is told and goes on.
 pub async fn permission(configure: Configure) {
-    let scenario =
-        Scenario::new().reply([run("echo yes > allowed.txt")]).reply([run("echo no > refused.txt")]).reply([say("Then I leave it.")]);
+    one_of_two_is_refused(configure, run("echo yes > allowed.txt"), run("echo no > refused.txt")).await;
+}
+
+/// The same with files that it wants to write, for agents that ask about these only.
+pub async fn permission_to_edit(configure: Configure) {
+    one_of_two_is_refused(configure, write("{{cwd}}/allowed.txt", "yes\n"), write("{{cwd}}/refused.txt", "no\n")).await;
+}
+
+async fn one_of_two_is_refused(configure: Configure, allowed: Step, refused: Step) {
+    let scenario = Scenario::new().reply([allowed]).reply([refused]).reply([say("Then I leave it.")]);
     let stage = Stage::with(configure, &["--permissions", "ask"], scenario).await;
     let task = stage.queue("Ask before you do anything").await;
     let mut answers = 0;
@@ -123,7 +131,8 @@ pub async fn permission(configure: Configure) {
         let open = eventually("a question or the end", async || {
             let open = stage.yard.questions().await;
             let status = stage.yard.status(&task).await;
-            assert!(["queued", "in_progress", "waiting_for_input", "waiting_for_review"].contains(&status.as_str()), "{status}");
+            let goes_on = ["queued", "in_progress", "waiting_for_input", "waiting_for_review"].contains(&status.as_str());
+            assert!(goes_on, "{status}: {:?}\n{}", stage.end(&task).await, stage.yard.log(&task).await);
             (!open.is_empty() || status == "waiting_for_review").then_some(open)
         })
         .await;
