@@ -29,6 +29,10 @@ const LIMITS: &[&str] = &[
     "reached your limit",
     "hit your session limit",
     "hit your weekly limit",
+    "hit your 5-hour limit",
+    "hit your opus limit",
+    "hit your sonnet limit",
+    "hit your monthly spend limit",
     "session limit reached",
     "hour limit reached",
     "daily limit reached",
@@ -120,7 +124,9 @@ mod tests {
     #[test]
     fn words_about_rate_limits_are_no_limit() {
         assert!(told("Added the rate limiter: clients get 429 and must retry after 30 seconds.").is_none());
-        assert!(told("You've hit your usage limit. Try again in 2 hours.").is_some());
+        for words in ["usage limit. Try again in 2 hours.", "5-hour limit · resets 9:13am (UTC)", "monthly spend limit."] {
+            assert!(told(&format!("You've hit your {words}")).is_some(), "{words}");
+        }
     }
 
     #[test]
@@ -130,6 +136,7 @@ mod tests {
             ("Claude AI usage limit reached|1796040000000", "2026-11-30T12:00:00Z"),
             ("5-hour limit reached ∙ resets 3pm", "2026-11-30T15:00:00Z"),
             ("5-hour limit reached ∙ resets 3am", "2026-12-01T03:00:00Z"),
+            ("You've hit your 5-hour limit · resets 9:13pm (UTC)", "2026-11-30T21:13:00Z"),
             ("You've hit your limit · resets 3:30pm (America/New_York)", "2026-11-30T20:30:00Z"),
             ("You've hit your weekly limit · resets Dec 4, 9am (Europe/Berlin)", "2026-12-04T08:00:00Z"),
             ("Weekly limit reached ∙ resets Mon 12:00 AM", "2026-12-07T00:00:00Z"),
