@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use taskyard_process::{Command, run};
 
 /// What a server can be asked for.
-const LISTS: [&str; 6] = ["mode=core", "mode=task", "mode=config", "mode=office", "mode=external", "toolsets=tasks,git&readonly=true"];
+const LISTS: [&str; 6] = ["mode=core", "mode=agent", "mode=dispatch", "mode=external", "readonly=true", "toolsets=tasks,git"];
 
 async fn inspect(stage: &Stage, args: &[&str]) -> Told {
     let program = installed("inspector").join("node_modules/.bin/mcp-inspector");
@@ -49,7 +49,7 @@ async fn lists_and_calls(by: By, era: &str) {
     assert_eq!(told.code, 0, "{told:?}");
     assert_eq!(stage.yard.get("TY-1").await["title"], "By the inspector");
     let told = asked(&["--method", "tools/call", "--tool-name", "get_task", "--tool-arg", "task_id=TY-404"]).await;
-    assert!(told.out.contains("NOT_FOUND"), "{told:?}");
+    assert!(told.code == 5 && told.out.contains("NOT_FOUND"), "{told:?}");
 }
 
 #[tokio::test]

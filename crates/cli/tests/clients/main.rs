@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail by panicking")]
 
+mod agents;
 mod inspector;
 mod program;
 mod sdk;

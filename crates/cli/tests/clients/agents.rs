@@ -1,0 +1,333 @@
+//! Coding agents as MCP clients of a server that didn't start them, configured as docs/clients.md tells their users.
+//! Their models are played by the testkit's scripted model.
+
+use crate::program::By;
+use crate::stage::Stage;
+use crate::support::{PROGRAM, Told};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use taskyard_process::{Command, run};
+use taskyard_testkit::model::scenario::{Scenario, Step, mcp, run as shell, say};
+use taskyard_testkit::model::{Model, Playing};
+
+/// The key that no vendor knows.
+const KEY: &str = "sk-test-0000";
+/// Longest that an agent's turn may take: the longest wait, on a slow machine.
+const TURN: Duration = Duration::from_secs(200);
+
+/// An agent under test; its program is called so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agent {
+    Claude,
+    Codex,
+    Gemini,
+    Opencode,
+}
+
+/// A stage beside which a scripted model plays.
+struct Scene {
+    stage: Stage,
+    playing: Playing,
+    _model: Model,
+}
+
+impl Scene {
+    async fn new(stage: Stage, scenario: Scenario) -> Self {
+        let model = Model::start().await.unwrap();
+        Self { stage, playing: model.play(scenario), _model: model }
+    }
+
+    fn write(&self, path: &str, content: String) {
+        let path = self.stage.yard.server.folder().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// The agent was told this by a tool.
+    fn told_model(&self, words: &str) {
+        let served = self.playing.served();
+        assert!(served.iter().any(|one| one.result.contains(words)), "the model was never told {words:?}: {served:#?}");
+    }
+
+    fn no_problems(&self, told: &Told) {
+        assert_eq!((self.playing.problems(), told.code), (Vec::new(), 0), "{told:?} {:#?}", self.playing.served());
+    }
+}
+
+impl Agent {
+    /// The program that `scripts/install-agents.sh` has installed.
+    fn program(self) -> PathBuf {
+        let name = format!("{self:?}").to_lowercase();
+        let folder = std::env::var_os("TASKYARD_TEST_AGENTS").expect("TASKYARD_TEST_AGENTS isn't set: run `make test-clients`");
+        let path = PathBuf::from(folder).join(&name).join("node_modules/.bin").join(&name);
+        assert!(path.exists(), "{} isn't there: run `make test-clients`", path.display());
+        path
+    }
+
+    fn command(self, scene: &Scene) -> Command {
+        Command::new(self.program(), scene.stage.yard.repo.path(), scene.stage.yard.server.env()).time_limit(TURN).output_cap(1 << 20)
+    }
+
+    /// The step that has it run a command to its end.
+    fn runs(self, command: &str) -> Step {
+        match self {
+            // It goes on after ten seconds unless it is told to be patient.
+            Self::Codex => Step::Call { tool: "exec_command".into(), arguments: json!({ "cmd": command, "yield_time_ms": 30_000 }) },
+            _ => shell(command),
+        }
+    }
+
+    /// Connects the agent to Taskyard and gives the command that has it do one turn. With `limit` (seconds), its patience
+    /// with a silent call is shortened to it.
+    async fn turn(self, scene: &Scene, by: By, limit: Option<u64>) -> Command {
+        match self {
+            Self::Claude => claude(scene, by, limit).await,
+            Self::Codex => codex(scene, by, limit),
+            Self::Gemini => gemini(scene, by, limit),
+            Self::Opencode => opencode(scene, by, limit),
+        }
+    }
+}
+
+/// What is written where a client wants a command.
+fn bridge(data: &Path) -> (&'static str, [&'static str; 3], String) {
+    (PROGRAM, ["mcp", "--mode", "core"], data.display().to_string())
+}
+
+async fn claude(scene: &Scene, by: By, limit: Option<u64>) -> Command {
+    let data = scene.stage.yard.server.data();
+    let (program, args, data) = bridge(&data);
+    let add = Agent::Claude.command(scene).args(["mcp", "add"]);
+    let add = match by {
+        By::Http => add.args(["--transport", "http", "taskyard", &scene.stage.url("mcp")]),
+        By::Sse => add.args(["--transport", "sse", "taskyard", &scene.stage.url("mcp/sse")]),
+        By::Stdio => add.args(["taskyard", "--env", &format!("TASKYARD_DATA_DIR={data}"), "--", program]).args(args),
+    };
+    let told = Told::from(run(add).await.unwrap());
+    assert_eq!(told.code, 0, "{told:?}");
+    let mut command = Agent::Claude.command(scene).args(["-p", "Use Taskyard.", "--allowedTools", "mcp__taskyard,Bash"]);
+    for (name, value) in [("ANTHROPIC_BASE_URL", scene.playing.url()), ("ANTHROPIC_API_KEY", KEY), ("DISABLE_AUTOUPDATER", "1")] {
+        command = command.env(name, value);
+    }
+    command = command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
+    match limit {
+        Some(seconds) => command.env("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", (seconds * 1000).to_string()),
+        None => command,
+    }
+}
+
+fn codex(scene: &Scene, by: By, limit: Option<u64>) -> Command {
+    let data = scene.stage.yard.server.data();
+    let (program, args, data) = bridge(&data);
+    let how = match by {
+        By::Stdio => format!("command = {program:?}\nargs = {args:?}\nenv = {{ TASKYARD_DATA_DIR = {data:?} }}"),
+        _ => format!("url = {:?}", scene.stage.url("mcp")),
+    };
+    let limit = limit.map(|seconds| format!("tool_timeout_sec = {seconds}")).unwrap_or_default();
+    let model = format!("base_url = \"{}/v1\"\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"", scene.playing.url());
+    scene.write(
+        "home/.codex/config.toml",
+        format!(
+            "model = \"gpt-5.5\"\nmodel_provider = \"own\"\ncheck_for_update_on_startup = false\n\
+             [model_providers.own]\nname = \"own\"\n{model}\n\
+             [mcp_servers.taskyard]\n{how}\n{limit}\ndefault_tools_approval_mode = \"approve\"\n\
+             [analytics]\nenabled = false\n[features]\nplugins = false\napps = false\nremote_plugin = false\n"
+        ),
+    );
+    let command = Agent::Codex.command(scene).args(["exec", "--sandbox", "workspace-write", "Use Taskyard."]);
+    command.env("OPENAI_API_KEY", KEY)
+}
+
+fn gemini(scene: &Scene, by: By, limit: Option<u64>) -> Command {
+    let data = scene.stage.yard.server.data();
+    let (program, args, data) = bridge(&data);
+    let mut how = match by {
+        By::Http => json!({ "httpUrl": scene.stage.url("mcp") }),
+        By::Sse => json!({ "url": scene.stage.url("mcp/sse"), "type": "sse" }),
+        By::Stdio => json!({ "command": program, "args": args, "env": { "TASKYARD_DATA_DIR": data } }),
+    };
+    if let Some(seconds) = limit {
+        how["timeout"] = (seconds * 1000).into();
+    }
+    let settings = json!({
+        "mcpServers": { "taskyard": how },
+        "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": false } },
+        "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false },
+        "telemetry": { "enabled": false }, "privacy": { "usageStatisticsEnabled": false },
+        "model": { "name": "gemini-2.5-pro" },
+    });
+    scene.write("home/.gemini/settings.json", settings.to_string());
+    let command = Agent::Gemini.command(scene).args(["-p", "Use Taskyard.", "--approval-mode", "yolo"]);
+    command.env("GEMINI_API_KEY", KEY).env("GOOGLE_GEMINI_BASE_URL", scene.playing.url()).env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+}
+
+fn opencode(scene: &Scene, by: By, limit: Option<u64>) -> Command {
+    let data = scene.stage.yard.server.data();
+    let (program, args, data) = bridge(&data);
+    let mut how = match by {
+        By::Http => json!({ "type": "remote", "url": scene.stage.url("mcp") }),
+        By::Sse => json!({ "type": "remote", "url": scene.stage.url("mcp/sse") }),
+        By::Stdio => {
+            let words: Vec<&str> = [program].into_iter().chain(args).collect();
+            json!({ "type": "local", "command": words, "environment": { "TASKYARD_DATA_DIR": data } })
+        }
+    };
+    how["enabled"] = true.into();
+    if let Some(seconds) = limit {
+        how["timeout"] = (seconds * 1000).into();
+    }
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible",
+        "options": { "baseURL": format!("{}/v1", scene.playing.url()), "apiKey": KEY },
+        "models": { "own-model": { "tool_call": true, "limit": { "context": 200_000, "output": 32_000 } } },
+    });
+    let config = json!({
+        "autoupdate": false, "share": "disabled", "model": "own/own-model", "small_model": "own/own-model",
+        "enabled_providers": ["own"], "provider": { "own": provider }, "permission": { "edit": "allow", "bash": "allow" },
+        "mcp": { "taskyard": how },
+    });
+    scene.write("xdg/opencode/opencode.json", config.to_string());
+    Agent::Opencode.command(scene).args(["run", "Use Taskyard."]).env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+}
+
+fn call(tool: &str, arguments: Value) -> [Step; 1] {
+    [mcp("taskyard", tool, arguments)]
+}
+
+/// Writes a task, reads it, is refused; over a restart of the server where the connection isn't a stream.
+async fn writes_reads_and_is_refused(agent: Agent, by: By) {
+    let stage = Stage::new().await;
+    let gate = stage.yard.gate("restarted");
+    let scenario = Scenario::new()
+        .reply(call("add_task", json!({ "list_id": stage.yard.list, "title": "By an agent outside" })))
+        .reply([agent.runs(&format!("until [ -e '{}' ]; do sleep 0.2; done; echo open", gate.display()))])
+        .reply(call("get_task", json!({ "task_id": "TY-1" })))
+        .reply(call("get_task", json!({ "task_id": "TY-404" })))
+        .reply([say("Done.")]);
+    let mut scene = Scene::new(stage, scenario).await;
+    let turn = run(agent.turn(&scene, by, None).await);
+    tokio::pin!(turn);
+    let added = async { scene.stage.ended("add_task", 1).await };
+    let outcome = tokio::select! {
+        outcome = added => outcome,
+        early = &mut turn => panic!("the agent has ended: {:?} {:#?}", Told::from(early.unwrap()), scene.playing.served()),
+    };
+    assert_eq!(outcome, "ok");
+    if by != By::Sse {
+        scene.stage.restart().await;
+    }
+    scene.stage.yard.open("restarted");
+    let told = Told::from(turn.await.unwrap());
+    scene.no_problems(&told);
+    scene.told_model("By an agent outside");
+    scene.told_model("NOT_FOUND");
+    let outcomes: Vec<_> = scene.stage.calls("get_task").iter().map(|call| call["outcome"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(outcomes, ["ok", "NOT_FOUND"], "{told:?}");
+}
+
+/// A wait of `seconds` (`None`: the default) comes to its end, the agent's limit for silence notwithstanding.
+async fn waits(agent: Agent, by: By, limit: Option<u64>, seconds: Option<u64>) {
+    let stage = Stage::new().await;
+    let task = stage.held("quiet").await;
+    let mut arguments = json!({ "task_ids": [task] });
+    if let Some(seconds) = seconds {
+        arguments["timeout_seconds"] = seconds.into();
+    }
+    let scene = Scene::new(stage, Scenario::new().reply(call("wait_for_task_change", arguments)).reply([say("Done.")])).await;
+    let told = Told::from(run(agent.turn(&scene, by, limit).await).await.unwrap());
+    scene.no_problems(&told);
+    let calls = scene.stage.calls("wait_for_task_change");
+    assert_eq!((calls.len(), &calls[0]["outcome"]), (1, &json!("ok")), "{calls:?} {told:?}");
+    scene.told_model("timed_out");
+}
+
+/// The tests of one agent: a turn for each way to connect.
+macro_rules! turns {
+    ($($agent:ident $name:ident: $($by:ident $case:ident),*;)*) => {
+        $(mod $name {
+            use super::*;
+            $(#[tokio::test]
+            async fn $case() {
+                writes_reads_and_is_refused(Agent::$agent, By::$by).await;
+            })*
+        })*
+    };
+}
+
+turns! {
+    Claude claude: Http over_http, Sse over_sse, Stdio over_stdio;
+    Codex codex: Http over_http, Stdio over_stdio;
+    Gemini gemini: Http over_http, Sse over_sse, Stdio over_stdio;
+    Opencode opencode: Http over_http, Sse over_sse, Stdio over_stdio;
+}
+
+/// It gives up on an answer without a first byte after 60 s.
+#[tokio::test]
+async fn claude_waits_beyond_its_limit_for_a_first_byte() {
+    waits(Agent::Claude, By::Http, None, Some(75)).await;
+}
+
+/// It gives up on a call without a sign of life after 300 s, here 20.
+#[tokio::test]
+async fn claude_waits_beyond_its_limit_for_silence() {
+    waits(Agent::Claude, By::Http, Some(20), Some(50)).await;
+}
+
+#[tokio::test]
+async fn claude_waits_beyond_its_limit_for_silence_over_stdio() {
+    waits(Agent::Claude, By::Stdio, Some(20), Some(50)).await;
+}
+
+/// It gives up on a silent call after 60 s.
+#[tokio::test]
+async fn opencode_waits_beyond_its_limit() {
+    waits(Agent::Opencode, By::Http, None, Some(75)).await;
+}
+
+#[tokio::test]
+async fn opencode_waits_beyond_its_limit_over_stdio() {
+    waits(Agent::Opencode, By::Stdio, Some(20), Some(50)).await;
+}
+
+/// Codex and Gemini end a call after their limit, whatever the server says meanwhile: the wait ends at the server too and
+/// nothing is wrong afterwards. Their limits are to be set above the longest wait, as docs/clients.md says.
+async fn gives_up_a_wait(agent: Agent, by: By) {
+    let stage = Stage::new().await;
+    let task = stage.held("quiet").await;
+    let scenario = Scenario::new()
+        .reply(call("wait_for_task_change", json!({ "task_ids": [task], "timeout_seconds": 300 })))
+        .reply(call("get_task", json!({ "task_id": task })))
+        .reply([say("Done.")]);
+    let scene = Scene::new(stage, scenario).await;
+    let told = Told::from(run(agent.turn(&scene, by, Some(6)).await).await.unwrap());
+    scene.no_problems(&told);
+    assert_eq!(scene.stage.ended("wait_for_task_change", 1).await, "UNAVAILABLE");
+    assert_eq!(scene.stage.ended("get_task", 1).await, "ok", "{told:?}");
+}
+
+#[tokio::test]
+async fn gemini_gives_up_a_wait() {
+    gives_up_a_wait(Agent::Gemini, By::Http).await;
+}
+
+#[tokio::test]
+async fn codex_gives_up_a_wait() {
+    gives_up_a_wait(Agent::Codex, By::Http).await;
+}
+
+#[tokio::test]
+async fn codex_gives_up_a_wait_over_stdio() {
+    gives_up_a_wait(Agent::Codex, By::Stdio).await;
+}
+
+/// Without any settings a wait is shorter than every agent's limit.
+#[tokio::test]
+async fn codex_waits_by_default_within_its_limit() {
+    waits(Agent::Codex, By::Http, None, None).await;
+}
+
+#[tokio::test]
+async fn gemini_waits_by_default_within_its_limit() {
+    waits(Agent::Gemini, By::Stdio, None, None).await;
+}
