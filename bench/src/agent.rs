@@ -34,6 +34,8 @@ pub fn run() -> anyhow::Result<()> {
                 let prompt = prompt.join("\n");
                 note("prompt", prompt.lines().find_map(|line| line.strip_prefix("tag ")).unwrap_or_default())?;
                 act(&prompt, Path::new(&cwd))?;
+                // A turn without a word is taken for a failure.
+                update("Done.")?;
                 json!({ "stopReason": "end_turn" })
             }
             _ => continue,
@@ -79,20 +81,25 @@ fn act(prompt: &str, cwd: &Path) -> anyhow::Result<()> {
 /// Sends numbered updates, evenly spread.
 fn stream(rate: u32, seconds: u32) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let mut out = std::io::stdout().lock();
     for number in 0..rate * seconds {
         let due = Duration::from_secs_f64(f64::from(number) / f64::from(rate));
         if let Some(early) = due.checked_sub(begun.elapsed()) {
             std::thread::sleep(early);
         }
-        // Written by hand: what the stub costs must not be measured.
-        writeln!(
-            out,
-            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"stub","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{number} "}}}}}}}}"#
-        )?;
-        out.flush()?;
+        update(&format!("{number} "))?;
     }
     note("streamed", &begun.elapsed().as_millis().to_string())
+}
+
+/// Sends a piece of text. Written by hand: what the stub costs must not be measured.
+fn update(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"stub","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}}}}}"#
+    )?;
+    out.flush()?;
+    Ok(())
 }
 
 /// A line of the notes.

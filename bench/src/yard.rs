@@ -64,7 +64,15 @@ impl Yard {
     /// The end of the server's log.
     pub fn log(&self) -> String {
         let text = std::fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default();
-        text.lines().rev().take(20).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
+        text.lines()
+            .filter(|line| !line.contains(" INFO"))
+            .rev()
+            .take(20)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// The server's process.
@@ -172,6 +180,7 @@ impl Yard {
     pub async fn reaches(&self, task: &str, status: &str) -> Result<()> {
         let look = async || {
             let shown = self.operate("get_task", json!({ "task_id": task })).await?;
+            anyhow::ensure!(shown["status"] != "failed" || status == "failed", "{task} failed: {}", shown["failure"]);
             Ok((shown["status"] == status).then_some(()))
         };
         until(&format!("{task} to be {status}"), PATIENCE, look).await.with_context(|| self.log())

@@ -104,7 +104,8 @@ async fn transcripts(yard: &Yard) -> Result<(usize, usize)> {
     let mut session = String::new();
     for (of, item) in rows.into_iter().chain([(String::new(), "{}".into())]) {
         if of != session {
-            for (expected, word) in text.split_ascii_whitespace().enumerate() {
+            let numbers = text.split_ascii_whitespace().filter(|word| word.bytes().all(|b| b.is_ascii_digit()));
+            for (expected, word) in numbers.enumerate() {
                 kept += 1;
                 wrong += usize::from(word.parse() != Ok(expected));
             }
