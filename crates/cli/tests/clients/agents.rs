@@ -7,14 +7,14 @@ use crate::support::{PROGRAM, Told};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use taskyard_process::{Command, run};
+use taskyard_process::{Command, Output, run};
 use taskyard_testkit::model::scenario::{Scenario, Step, mcp, run as shell, say};
 use taskyard_testkit::model::{Model, Playing};
 
 /// The key that no vendor knows.
 const KEY: &str = "sk-test-0000";
-/// Longest that an agent's turn may take: the longest wait, on a slow machine.
-const TURN: Duration = Duration::from_secs(200);
+/// Longest that an agent's turn may take. OpenCode alone computes for 20 s before its first request.
+const TURN: Duration = Duration::from_secs(400);
 
 /// An agent under test; its program is called so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,12 @@ impl Scene {
     fn told_model(&self, words: &str) {
         let served = self.playing.served();
         assert!(served.iter().any(|one| one.result.contains(words)), "the model was never told {words:?}: {served:#?}");
+    }
+
+    /// What a turn has come to; panics with both sides' view when it didn't end in time.
+    fn ended(&self, turn: Result<Output, taskyard_process::Error>) -> Told {
+        let (served, problems) = (self.playing.served(), self.playing.problems());
+        turn.map_or_else(|error| panic!("the turn didn't end: {error} {problems:?} {served:#?}"), Told::from)
     }
 
     fn no_problems(&self, told: &Told) {
@@ -208,17 +214,16 @@ async fn writes_reads_and_is_refused(agent: Agent, by: By) {
     let mut scene = Scene::new(stage, scenario).await;
     let turn = run(agent.turn(&scene, by, None).await);
     tokio::pin!(turn);
-    let added = async { scene.stage.ended("add_task", 1).await };
     let outcome = tokio::select! {
-        outcome = added => outcome,
-        early = &mut turn => panic!("the agent has ended: {:?} {:#?}", Told::from(early.unwrap()), scene.playing.served()),
+        outcome = scene.stage.sooner_or_later("add_task") => outcome,
+        early = &mut turn => panic!("the agent has ended: {:?} {:#?}", scene.ended(early), scene.playing.served()),
     };
     assert_eq!(outcome, "ok");
     if by != By::Sse {
         scene.stage.restart().await;
     }
     scene.stage.yard.open("restarted");
-    let told = Told::from(turn.await.unwrap());
+    let told = scene.ended(turn.await);
     scene.no_problems(&told);
     scene.told_model("By an agent outside");
     scene.told_model("NOT_FOUND");
@@ -235,7 +240,7 @@ async fn waits(agent: Agent, by: By, limit: Option<u64>, seconds: Option<u64>) {
         arguments["timeout_seconds"] = seconds.into();
     }
     let scene = Scene::new(stage, Scenario::new().reply(call("wait_for_task_change", arguments)).reply([say("Done.")])).await;
-    let told = Told::from(run(agent.turn(&scene, by, limit).await).await.unwrap());
+    let told = scene.ended(run(agent.turn(&scene, by, limit).await).await);
     scene.no_problems(&told);
     let calls = scene.stage.calls("wait_for_task_change");
     assert_eq!((calls.len(), &calls[0]["outcome"]), (1, &json!("ok")), "{calls:?} {told:?}");
@@ -300,7 +305,7 @@ async fn gives_up_a_wait(agent: Agent, by: By) {
         .reply(call("get_task", json!({ "task_id": task })))
         .reply([say("Done.")]);
     let scene = Scene::new(stage, scenario).await;
-    let told = Told::from(run(agent.turn(&scene, by, Some(6)).await).await.unwrap());
+    let told = scene.ended(run(agent.turn(&scene, by, Some(6)).await).await);
     scene.no_problems(&told);
     assert_eq!(scene.stage.ended("wait_for_task_change", 1).await, "UNAVAILABLE");
     assert_eq!(scene.stage.ended("get_task", 1).await, "ok", "{told:?}");

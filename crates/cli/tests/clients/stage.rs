@@ -3,6 +3,7 @@
 use crate::support::{PROGRAM, Setup, Task, Yard, eventually};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A yard whose server keeps its address over restarts.
 pub struct Stage {
@@ -60,6 +61,16 @@ impl Stage {
     pub async fn ended(&self, tool: &str, n: usize) -> String {
         let look = async || self.calls(tool).get(n - 1).map(|call| call["outcome"].as_str().unwrap().to_owned());
         eventually(&format!("{n} calls of {tool} to end"), look).await
+    }
+
+    /// The outcome of the first call of `tool`, however long it takes to come: for a caller with a limit of its own.
+    pub async fn sooner_or_later(&self, tool: &str) -> String {
+        loop {
+            if let Some(call) = self.calls(tool).first() {
+                return call["outcome"].as_str().unwrap().to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// A running task whose agent ends its turn when the gate `name` opens.
