@@ -4,6 +4,8 @@
 //! line. The bridge owns no state but the protocol session's id and the requests under way, and takes a server that was
 //! restarted in between for the same one.
 
+mod events;
+
 use crate::args::{Global, Mcp};
 use crate::discover;
 use crate::fail::{Result, machine};
@@ -45,6 +47,9 @@ pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
             continue;
         }
         open.hang_up(&message);
+        if message.is("notifications/initialized") {
+            open.all.spawn(events::follow(bridge.clone()));
+        }
         open.begin(&bridge, message);
     }
     // Standard input has ended: nobody waits for what is still open.
@@ -170,7 +175,7 @@ impl Bridge {
         let status = response.status();
         let kind = response.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
         if kind.starts_with("text/event-stream") {
-            return self.relay(message, response).await;
+            return self.relay(message.request_id(), response).await;
         }
         let body = response.bytes().await.map_err(|e| Error::unavailable(format!("the answer broke off: {e}")))?;
         match serde_json::from_slice::<Value>(&body) {
@@ -206,17 +211,22 @@ impl Bridge {
         if let Some(session) = lock(&self.session).clone() {
             request = request.header("mcp-session-id", session);
         }
-        if let Some(token) = std::env::var("TASKYARD_TOKEN").ok().filter(|t| !t.is_empty()) {
+        if let Some(token) = self.token() {
             request = request.bearer_auth(token);
         }
         request.body(message.bytes.clone()).send().await
     }
 
-    /// Passes an event stream on, message by message, framed on bytes.
-    async fn relay(&self, message: &Message, response: reqwest::Response) -> Result<()> {
+    /// The token of the run that this bridge serves, if it serves one.
+    fn token(&self) -> Option<String> {
+        std::env::var("TASKYARD_TOKEN").ok().filter(|token| !token.is_empty())
+    }
+
+    /// Passes an event stream on, message by message, framed on bytes. It has to hold the answer to `request`, if any.
+    async fn relay(&self, request: Option<&Value>, response: reqwest::Response) -> Result<()> {
         let mut stream = response.bytes_stream();
         let (mut line, mut data) = (Vec::new(), Vec::new());
-        let mut answered = message.request_id().is_none();
+        let mut answered = request.is_none();
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|e| Error::unavailable(format!("the answer broke off: {e}")))?;
             for byte in chunk {
@@ -232,7 +242,7 @@ impl Bridge {
                     && !data.is_empty()
                     && let Ok(said) = serde_json::from_slice::<Value>(&std::mem::take(&mut data))
                 {
-                    answered |= said.get("id") == message.request_id() && said.get("method").is_none();
+                    answered |= said.get("id") == request && said.get("method").is_none();
                     self.learn_version(&said);
                     self.say(&said).await;
                 }

@@ -44,6 +44,19 @@ impl Bridge {
         tokio::time::timeout(PATIENCE, answer).await.expect("no answer from the bridge")
     }
 
+    /// Waits for a notification.
+    async fn hear(&mut self, method: &str) {
+        let heard = async {
+            loop {
+                let line = self.lines.next_line().await.unwrap().expect("the bridge closed its output");
+                if serde_json::from_str::<Value>(&line).unwrap()["method"] == method {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, heard).await.expect("the bridge says nothing");
+    }
+
     async fn hello(&mut self) -> Value {
         let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "0" } });
         let hello = self.ask("initialize", params).await;
@@ -121,6 +134,28 @@ async fn where_no_server_runs_one_is_started_and_stays() {
     let pid = i32::try_from(file["pid"].as_i64().unwrap()).unwrap();
     tree::signal_group(pid, tree::Signal::Term);
     eventually("the started server to end", async || server.processes().is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_client_on_a_pipe_hears_when_its_tools_change_and_after_a_restart() {
+    let mut yard = Yard::new().await;
+    let mut bridge = Bridge::start(&yard.server, &[]);
+    bridge.hello().await;
+    // The first changes may come before the server is listened to.
+    let changes = async {
+        for n in 0.. {
+            let set = yard.server.cli(&["settings", "set", "tool_suffix", &format!("_{n}")]).await;
+            assert_eq!(set.code, 0, "{set:?}");
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        () = bridge.hear("notifications/tools/list_changed") => {}
+        () = changes => {}
+    }
+    yard.server.restart().await;
+    bridge.hear("notifications/tools/list_changed").await;
+    assert_eq!(bridge.end().await, Some(0));
 }
 
 #[tokio::test]
