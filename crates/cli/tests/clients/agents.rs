@@ -13,7 +13,7 @@ use taskyard_testkit::model::{Model, Playing};
 
 /// The key that no vendor knows.
 const KEY: &str = "sk-test-0000";
-/// Longest that an agent's turn may take. OpenCode alone computes for 20 s before its first request.
+/// Longest that an agent's turn may take. On a busy machine OpenCode takes minutes to its first request.
 const TURN: Duration = Duration::from_secs(400);
 
 /// An agent under test; its program is called so.
