@@ -17,6 +17,7 @@ mod follow_up;
 mod git_cleanup;
 mod git_commits;
 mod git_crash;
+mod git_diff;
 mod git_merge;
 mod git_preview;
 mod git_revert;

@@ -74,7 +74,7 @@ async fn submodules_inside_submodules() {
         files: 2,
     };
     whole(&yard, &project, "submodules", &work).await;
-    let found = project.git(&["ls-files", "*-*-*.txt"]).await;
+    let found = project.git(&["ls-files", ":(glob)????????-????-*.txt"]).await;
     for file in found.lines() {
         let text = project.read(file).unwrap();
         assert!(text.lines().count() > 3 && text.contains("__version__"), "{file}: {text}");
