@@ -28,6 +28,9 @@ const STEER_LIMIT: Duration = Duration::from_secs(5);
 /// A last message longer than this is work, not an error message in disguise.
 const ERROR_TEXT: usize = 600;
 
+/// Why a turn is over that nobody cancelled.
+const BROKEN_OFF: &str = "it broke the turn off by itself, as some agents do when they are refused something";
+
 /// What a conversation is given.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -354,7 +357,8 @@ fn judge(answer: Result<Value, Failure>, cancelled: bool, course: &Course) -> (T
         _ => TurnStop::Ended,
     };
     if stop != TurnStop::Ended {
-        return (stop, Vec::new());
+        let by_itself = stop == TurnStop::Cancelled && !cancelled;
+        return (stop, by_itself.then(|| BROKEN_OFF.to_owned()).into_iter().collect());
     }
     if course.broken && said.is_some_and(|said| said.contains("max_output_tokens")) {
         return (TurnStop::MaxTokens, Vec::new());
@@ -389,6 +393,7 @@ mod tests {
         assert_eq!(of("max_turn_requests"), TurnStop::MaxTurns);
         assert_eq!(of("refusal"), TurnStop::Refused);
         assert_eq!(of("cancelled"), TurnStop::Cancelled);
+        assert_eq!(judge(Ok(json!({ "stopReason": "cancelled" })), false, &course("")).1, [BROKEN_OFF]);
         assert_eq!(of("reason_of_the_future"), TurnStop::Ended);
     }
 

@@ -1,10 +1,11 @@
 //! Claude Code and Codex by their adapters for the Agent Client Protocol.
 
 use crate::cases;
-use crate::harness::{Agent, KEY, program, version};
+use crate::harness::{Agent, KEY, Stage, program, version};
 use crate::steering;
+use crate::support::eventually;
 use serde_json::json;
-use taskyard_testkit::model::scenario::Failure;
+use taskyard_testkit::model::scenario::{Failure, Scenario, write};
 
 /// The versions that are installed and tested.
 const CLAUDE: &str = "0.101.0";
@@ -152,9 +153,25 @@ mod codex_adapter {
         cases::job_without_figures(with_server).await;
     }
 
+    /// The adapter can refuse an edit only by ending the turn: the task fails and says so, and nothing refused is done.
     #[tokio::test]
-    async fn asks_and_takes_no_for_an_answer() {
-        cases::permission_to_edit(codex).await;
+    async fn asks_and_a_refusal_ends_its_turn() {
+        let edit = |name: &str| write(&format!("{{{{cwd}}}}/{name}"), "x\n");
+        let scenario = Scenario::new().reply([edit("allowed.txt")]).reply([edit("refused.txt")]);
+        let stage = Stage::with(codex, &["--permissions", "ask"], scenario).await;
+        let task = stage.queue("Ask before you do anything").await;
+        for answer in [&["--allow"][..], &["--deny", "not this one"][..]] {
+            eventually("a question", async || (!stage.yard.questions().await.is_empty()).then_some(())).await;
+            let told = stage.server().cli(&[&["task", "answer", "TY-1"], answer].concat()).await;
+            assert_eq!(told.code, 0, "{told:?}");
+        }
+        stage.wait(&task, "failed").await;
+        let (outcome, reason) = stage.end(&task).await;
+        assert!(outcome == "failed" && reason.contains("broke the turn off"), "{outcome}: {reason}");
+        let worktree = stage.yard.worktree(&task).await;
+        assert!(worktree.join("allowed.txt").exists() && !worktree.join("refused.txt").exists());
+        stage.yard.nothing_lives(&task).await;
+        stage.no_problems();
     }
 
     #[tokio::test]

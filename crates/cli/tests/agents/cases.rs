@@ -77,6 +77,14 @@ pub async fn job_without_tools(configure: Configure) {
     approved(&stage, &task).await;
 }
 
+/// The job up to the merge, also without a call: for agents that know their tools only after a while.
+pub async fn job_before_tools(configure: Configure) {
+    let mut scenario = whole_job();
+    scenario.replies.remove(2);
+    let (stage, task) = whole(configure, &[], scenario).await;
+    approved(&stage, &task).await;
+}
+
 /// A task that commits `hello.txt` without anybody being asked, up to the review.
 async fn whole(configure: Configure, words: &[&str], scenario: Scenario) -> (Stage, Task) {
     let stage = Stage::with(configure, words, scenario).await;
@@ -85,7 +93,8 @@ async fn whole(configure: Configure, words: &[&str], scenario: Scenario) -> (Sta
     assert_eq!(stage.commits(&task).await, ["Add hello.txt"]);
     assert_eq!(stage.yard.outcomes(&task).await, ["succeeded"]);
     let worktree = stage.yard.worktree(&task).await;
-    assert_eq!(std::fs::read_to_string(worktree.join("hello.txt")).unwrap(), "hello\n");
+    // A patch's last line comes without its end by some agents.
+    assert_eq!(std::fs::read_to_string(worktree.join("hello.txt")).unwrap().trim_end(), "hello");
     let left = stage.yard.repo.git_in(&worktree, &["status", "--porcelain"]).await.unwrap();
     assert_eq!(left, "", "the agent's own commit holds everything");
     stage.yard.nothing_lives(&task).await;
@@ -114,11 +123,6 @@ async fn called_with_the_runs_token(stage: &Stage, task: &str) {
 /// With the policy `ask` a person allows one command and refuses the next: the agent is told and goes on.
 pub async fn permission(configure: Configure) {
     one_of_two_is_refused(configure, run("echo yes > allowed.txt"), run("echo no > refused.txt")).await;
-}
-
-/// The same with files that it wants to write, for agents that ask about these only.
-pub async fn permission_to_edit(configure: Configure) {
-    one_of_two_is_refused(configure, write("{{cwd}}/allowed.txt", "yes\n"), write("{{cwd}}/refused.txt", "no\n")).await;
 }
 
 async fn one_of_two_is_refused(configure: Configure, allowed: Step, refused: Step) {
