@@ -11,6 +11,7 @@
 )]
 
 mod bridge;
+mod cases;
 mod command_line;
 mod crash;
 mod follow_up;

@@ -8,6 +8,7 @@ use crate::{Caller, Engine, Options, Paths, queue};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use taskyard_agents::{LimitNotice, Permission, PermissionOption};
@@ -22,6 +23,8 @@ use taskyard_testkit::repo::Repo;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+/// How often a command that waits for an effect is looked after.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 /// More rows than any sequence makes.
 const ALL: i64 = 100_000;
 
@@ -59,12 +62,12 @@ impl World {
     /// One on SQLite, and one on PostgreSQL where there is one.
     pub async fn each() -> Vec<Self> {
         let repo = Arc::new(Repo::new().await.unwrap());
-        let folder = TempDir::with_prefix("taskyard-world-").unwrap();
+        let folder = quick_folder();
         let database = Database::Sqlite { path: folder.path().join("taskyard.db") };
         let mut worlds = vec![Self::on("SQLite", database, folder, None, &repo).await];
         if let Some(made) = TestDatabase::make().await.unwrap() {
             let database = Database::Postgres { url: made.url.clone() };
-            worlds.push(Self::on("PostgreSQL", database, TempDir::with_prefix("taskyard-world-").unwrap(), Some(made), &repo).await);
+            worlds.push(Self::on("PostgreSQL", database, quick_folder(), Some(made), &repo).await);
         }
         worlds
     }
@@ -295,11 +298,10 @@ impl World {
     /// The outcome of a command that waits for an effect to be done.
     async fn while_effects<T: Serialize>(&self, command: impl Future<Output = Result<T>>) -> Value {
         tokio::pin!(command);
-        let mut wake = self.engine.store().subscribe_all();
         loop {
             tokio::select! {
                 outcome = &mut command => return said(outcome),
-                () = wake.changed() => self.stop_runs().await,
+                () = tokio::time::sleep(LOOK) => self.stop_runs().await,
             }
         }
     }
@@ -346,6 +348,17 @@ impl World {
             _ => Ending { limit: limit(None), ..of(Outcome::Limited) },
         }
     }
+}
+
+fn is_starting(state: &Value, run: RunId) -> bool {
+    state["runs"].as_array().into_iter().flatten().any(|row| row["id"] == json!(run) && row["state"] == "starting")
+}
+
+/// A folder in memory where there is one: a disk that other tests keep busy would make this wait most of the time.
+fn quick_folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    TempDir::with_prefix_in("taskyard-world-", place).unwrap()
 }
 
 fn me() -> Caller {
