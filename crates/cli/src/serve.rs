@@ -17,6 +17,7 @@ use taskyard_process::Environment;
 use taskyard_store::{Database, DirLock, Error as StoreError, Holder, Store, lock_data_dir};
 use taskyard_web::guard::Guard;
 use taskyard_web::{App, Readiness};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// How long open requests may take to finish when the server stops.
@@ -30,6 +31,7 @@ pub async fn run(global: &Global, flags: &Serve) -> Result<()> {
     let config = Config::load(global, flags)?;
     logging::init(&config.log)?;
     taskyard_web::check_bind(config.listen)?;
+    let mut signals = Signals::listen()?;
     let mut lock = take_folder(&config.data_dir).await?;
     let listener = listener::bind(config.listen).await?;
     let address = listener.local_addr().map_err(|e| machine("reading the listener's address", e))?;
@@ -44,7 +46,7 @@ pub async fn run(global: &Global, flags: &Serve) -> Result<()> {
     announce(&config, &mut lock, &url)?;
     tracing::info!(url, data = %config.data_dir.display(), "ready");
     let stopped = tokio::select! {
-        signal = stop_signal(&engine) => signal,
+        () = signals.stop(|| engine.repair_now()) => Ok(()),
         ended = &mut server => Err(match ended {
             Ok(Err(error)) => machine("serving", error),
             Ok(Ok(())) => Error::internal("the listener ended by itself"),
@@ -160,18 +162,28 @@ fn app(config: &Config, engine: &Engine, readiness: Readiness, shutdown: &Cancel
     })
 }
 
-/// Waits for SIGTERM or SIGINT; SIGHUP has the reconcilers look now.
-async fn stop_signal(engine: &Engine) -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let failed = |error| machine("listening for signals", error);
-    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut int = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut hup = signal(SignalKind::hangup()).map_err(failed)?;
-    loop {
-        tokio::select! {
-            _ = term.recv() => return Ok(()),
-            _ = int.recv() => return Ok(()),
-            _ = hup.recv() => engine.repair_now(),
+/// The signals that the server heeds. One that comes before anybody waits is kept.
+struct Signals {
+    term: Signal,
+    int: Signal,
+    hup: Signal,
+}
+
+impl Signals {
+    /// From here on none of them ends the process by itself.
+    fn listen() -> Result<Self> {
+        let listen = |kind| signal(kind).map_err(|error| machine("listening for signals", error));
+        Ok(Self { term: listen(SignalKind::terminate())?, int: listen(SignalKind::interrupt())?, hup: listen(SignalKind::hangup())? })
+    }
+
+    /// Waits for SIGTERM or SIGINT; SIGHUP has the reconcilers look now.
+    async fn stop(&mut self, repair: impl Fn()) {
+        loop {
+            tokio::select! {
+                _ = self.term.recv() => return,
+                _ = self.int.recv() => return,
+                _ = self.hup.recv() => repair(),
+            }
         }
     }
 }
@@ -185,11 +197,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_stop_that_comes_before_anybody_waits_for_it_counts() {
+        let mut signals = Signals::listen().unwrap();
+        let env = Environment::from_vars(std::env::vars_os());
+        let kill = taskyard_process::Command::new("kill", "/", env).args(["-TERM".to_owned(), std::process::id().to_string()]);
+        assert!(taskyard_process::run(kill).await.unwrap().ok());
+        signals.stop(|| panic!("nobody asked for a repair")).await;
+    }
+
+    #[tokio::test]
     async fn a_lock_that_outlives_its_holder_is_waited_for_and_a_living_holder_is_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let living = held_by(folder.path(), std::process::id());
-        assert!(take_folder(folder.path()).await.is_err());
-        drop(living);
+        let (other, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let _living = held_by(other.path(), std::process::id());
+        assert!(take_folder(other.path()).await.is_err());
         // No process can have this id.
         let lingering = held_by(folder.path(), 0x7fff_ffff);
         let mut taking = std::pin::pin!(take_folder(folder.path()));
