@@ -108,7 +108,7 @@ impl Effect {
 impl Engine {
     /// Runs due effects of one lane until shutdown, woken by commits and by the next retry's time.
     pub(crate) async fn run_effects(self, lane: Lane) {
-        let mut wake = self.store().subscribe_all();
+        let mut wake = self.store().subscribe_outbox();
         while !self.shutdown().is_cancelled() {
             let next = match self.run_due_effects(lane).await {
                 Ok(next) => next,
@@ -136,10 +136,12 @@ impl Engine {
     pub(crate) async fn run_due_effects(&self, lane: Lane) -> Result<Option<Timestamp>> {
         loop {
             let now = self.now();
-            let due = self.store().read(move |tx| Box::pin(async move { tx.outbox_due(now, DUE_AT_ONCE).await })).await?;
+            let look = self
+                .store()
+                .read(move |tx| Box::pin(async move { Ok((tx.outbox_due(now, DUE_AT_ONCE).await?, tx.outbox_next_at().await?)) }));
+            let (due, next) = look.await?;
             let due: Vec<OutboxRow> = due.into_iter().filter(|row| lane.holds(row)).collect();
             if due.is_empty() {
-                let next = self.store().read(|tx| Box::pin(async move { tx.outbox_next_at().await })).await?;
                 // What is due already is the other lane's.
                 return Ok(next.map(|at| at.max(now + SignedDuration::from_secs(1))));
             }

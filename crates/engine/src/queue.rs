@@ -47,6 +47,16 @@ pub(crate) async fn snapshot(read: &mut Read, now: Timestamp) -> Result<Snapshot
     Ok(Snapshot { candidates, active, configured, paused: settings.paused, limited, caps })
 }
 
+/// The snapshot, unless nothing in it could be decided: no run waits for its slot, and nothing is queued or may start.
+/// Most commits have nothing to do with the queue, and cost it no more than this look.
+async fn needed(read: &mut Read, now: Timestamp) -> Result<Option<Snapshot>> {
+    let wants_slot = read.run_open_all().await?.iter().any(|run| run.wants_slot);
+    if !wants_slot && (read.queue_is_empty().await? || read.settings_fetch().await?.paused) {
+        return Ok(None);
+    }
+    snapshot(read, now).await.map(Some)
+}
+
 fn active(run: &Run) -> Active {
     Active {
         run_id: run.id,
@@ -155,7 +165,8 @@ impl Engine {
     pub(crate) async fn dispatch(&self, refused: &mut HashMap<TaskId, Timestamp>) -> Result<Option<Timestamp>> {
         let now = self.now();
         refused.retain(|_, until| *until > now);
-        let mut facts = self.store().read(move |read| Box::pin(async move { snapshot(read, now).await })).await?;
+        let facts = self.store().read(move |read| Box::pin(async move { needed(read, now).await })).await?;
+        let Some(mut facts) = facts else { return Ok(None) };
         for candidate in &mut facts.candidates {
             candidate.not_before = candidate.not_before.max(refused.get(&candidate.task_id).copied());
         }

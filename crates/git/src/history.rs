@@ -11,8 +11,11 @@ use crate::repo::Repo;
 /// Whether `commit` is `in_commit` or one of its ancestors.
 ///
 /// # Errors
-/// Git's, for instance when one of them isn't a commit of this repository.
+/// Git's, for instance when one of them isn't a commit of this repository (and they aren't the same).
 pub async fn is_ancestor(repo: &Repo, commit: &Oid, in_commit: &Oid) -> Result<bool> {
+    if commit == in_commit {
+        return Ok(true);
+    }
     repo.call_common("compare histories").args(["merge-base", "--is-ancestor"]).arg(commit).arg(in_commit).yes().await
 }
 

@@ -13,6 +13,14 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// [`Error::Isolation`] with what is wrong; git's.
 pub async fn verify(repo: &Repo, path: &Path, branch: Option<&str>) -> Result<()> {
+    verified(repo, path, branch).await.map(drop)
+}
+
+/// The same, with the worktree as it was opened for it.
+///
+/// # Errors
+/// As [`verify`].
+pub async fn verified(repo: &Repo, path: &Path, branch: Option<&str>) -> Result<Repo> {
     let wrong = |reason: String| Error::Isolation { path: path.to_owned(), reason };
     let place = resolved(path);
     folder(&place).map_err(&wrong)?;
@@ -36,10 +44,10 @@ pub async fn verify(repo: &Repo, path: &Path, branch: Option<&str>) -> Result<()
     if !same(seen.git_dir(), &admin) || !same(seen.common_dir(), repo.common_dir()) {
         return Err(wrong(format!("git uses {} there", seen.git_dir().display())));
     }
-    match (branch, seen.head().await?.branch()) {
+    match (branch, seen.head_branch().await?.as_deref()) {
         (Some(wanted), Some(found)) if wanted != found => Err(wrong(format!("it is on branch {found}, not {wanted}"))),
         (Some(wanted), None) => Err(wrong(format!("its HEAD is detached; it should be on branch {wanted}"))),
-        _ => Ok(()),
+        _ => Ok(seen),
     }
 }
 

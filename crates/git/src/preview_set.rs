@@ -133,6 +133,24 @@ pub async fn preview_set(repo: &Repo, scratch: &Path, objects: Objects, target: 
     Ok(SetPreview { target: target.clone(), each: each.collect(), order_ok, left_out, overlap, commit, tree })
 }
 
+/// Which of `tips` share no history with the target, by index. Usually one call of git.
+///
+/// # Errors
+/// Git's.
+pub async fn unrelated(repo: &Repo, target: &Oid, tips: &[Oid]) -> Result<Vec<usize>> {
+    let call = repo.call_common("find the merge base").args(["merge-base", "--octopus"]).arg(target).args(tips);
+    if call.accept(&[0, 1]).await?.ok() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for (index, tip) in tips.iter().enumerate() {
+        if history::merge_base(repo, target, tip).await?.is_none() {
+            found.push(index);
+        }
+    }
+    Ok(found)
+}
+
 /// What is known when opponents are looked for.
 struct Known<'a> {
     target: &'a Oid,

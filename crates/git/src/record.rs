@@ -8,7 +8,7 @@ use crate::merge_tree::ObjectStore;
 use crate::oid::Oid;
 use crate::refs;
 use crate::repo::Repo;
-use crate::runner::{Call, Identity, Policy};
+use crate::runner::{Call, Identity, Policy, split_nul};
 use taskyard_domain::repository::{HookPolicy, SignPolicy};
 
 /// What a commit made for a person says.
@@ -60,15 +60,15 @@ pub async fn kept(repo: &Repo) -> Result<Vec<String>> {
 /// # Errors
 /// Git's.
 pub async fn configured(repo: &Repo) -> Result<Option<Identity>> {
-    let name = setting(repo, "user.name").await?;
-    let email = setting(repo, "user.email").await?;
-    Ok(name.zip(email).map(|(name, email)| Identity { name, email }))
-}
-
-async fn setting(repo: &Repo, key: &str) -> Result<Option<String>> {
-    let output = repo.call("read the user's name").args(["config", "--get", key]).accept(&[0, 1]).await?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Ok((output.ok() && !text.is_empty()).then_some(text))
+    let call = repo.call("read the user's name").args(["config", "--null", "--get-regexp", r"^user\.(name|email)$"]);
+    let entries = call.accept(&[0, 1]).await?;
+    let entries: Vec<String> = split_nul(&entries.stdout).iter().map(|entry| String::from_utf8_lossy(entry).into_owned()).collect();
+    // The last one holds, as git has it.
+    let value = |key: &str| {
+        let values = entries.iter().rev().filter_map(|entry| entry.split_once('\n'));
+        values.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
+    };
+    Ok(value("user.name").zip(value("user.email")).map(|(name, email)| Identity { name, email }))
 }
 
 /// Makes a commit of `tree`, signed when policy and configuration say so. No hooks.

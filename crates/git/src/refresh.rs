@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::file_path::FilePath;
 use crate::land::dirty;
 use crate::oid::Oid;
-use crate::repo::Repo;
+use crate::repo::{Repo, head_in};
 use crate::runner::{Call, Git, path_from, split_nul};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -53,16 +53,38 @@ pub(crate) async fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Checkout>
     }
     let mut found: Vec<Checkout> = Vec::new();
     for path in places.into_iter().filter(|path| path.is_dir()) {
-        let Some(git_dir) = git_dir_of(repo, &path).await else { continue };
+        let git_dir = match git_dir_at(&path) {
+            Some(git_dir) => git_dir,
+            None => match git_dir_of(repo, &path).await {
+                Some(git_dir) => git_dir,
+                None => continue,
+            },
+        };
         if found.iter().any(|known| known.git_dir == git_dir) {
             continue;
         }
         let operation = OPERATIONS.iter().find(|(name, _)| git_dir.join(name).exists()).map(|(_, operation)| *operation);
-        let attached = is_on(repo, &path, branch).await?;
+        let attached = match head_in(&git_dir) {
+            Some(head) => head.as_deref() == Some(branch),
+            None => is_on(repo, &path, branch).await?,
+        };
         found.push(Checkout { git: repo.git().clone(), held: attached || is_held(&git_dir, branch), attached, operation, path, git_dir });
     }
     found.retain(|tree| tree.held);
     Ok(found)
+}
+
+/// The git folder of a checkout by its `.git`; `None` when that is odd in any way and git has to say.
+fn git_dir_at(path: &Path) -> Option<PathBuf> {
+    let link = path.join(".git");
+    let target = if link.symlink_metadata().ok()?.is_dir() {
+        link
+    } else {
+        let text = std::fs::read(&link).ok()?;
+        path.join(path_from(text.strip_prefix(b"gitdir: ")?.strip_suffix(b"\n")?))
+    };
+    let git_dir = target.canonicalize().ok()?;
+    git_dir.join("HEAD").is_file().then_some(git_dir)
 }
 
 async fn git_dir_of(repo: &Repo, path: &Path) -> Option<PathBuf> {

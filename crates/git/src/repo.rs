@@ -100,20 +100,19 @@ impl Repo {
     /// # Errors
     /// [`Error::NoFolder`], [`Error::NotARepository`], [`Error::Untrusted`].
     pub async fn open(git: &Git, path: &Path) -> Result<Self> {
-        let ask = |what: &'static str| git.call("open the repository", path).args(["rev-parse", "--path-format=absolute", what]);
         if !path.is_dir() {
             return Err(Error::NoFolder { path: path.to_owned() });
         }
-        let git_dir = one_path(ask("--git-dir")).await?;
-        let common_dir = one_path(ask("--git-common-dir")).await?;
-        let mut bare = ask("--is-bare-repository").text().await? == "true";
-        let inside = ask("--is-inside-work-tree").text().await? == "true";
+        let Asked { git_dir, common_dir, mut bare, inside, top } = match ask_at_once(git, path).await? {
+            Some(asked) => asked,
+            None => ask_one_by_one(git, path).await?,
+        };
         // A real bare repository has no index; one that has and sits in `.git` was a checkout until somebody set core.bare.
         let beside = git_dir.parent().filter(|_| git_dir.file_name().is_some_and(|name| name == ".git"));
         let switched = git_dir == common_dir && bare && beside.is_some() && git_dir.join("index").exists();
-        let root = match (inside, beside) {
-            (true, _) => one_path(ask("--show-toplevel")).await?,
-            (false, Some(parent)) if !bare || switched => parent.to_owned(),
+        let root = match (top.filter(|_| inside), beside) {
+            (Some(top), _) => top,
+            (None, Some(parent)) if !bare || switched => parent.to_owned(),
             _ => git_dir.clone(),
         };
         bare &= !switched;
@@ -183,15 +182,25 @@ impl Repo {
     /// # Errors
     /// Git's.
     pub async fn head(&self) -> Result<Head> {
-        let name = self.call("read HEAD").args(["symbolic-ref", "-q", "HEAD"]).accept(&[0, 1]).await?;
-        let name = String::from_utf8_lossy(&name.stdout).trim_end_matches('\n').to_owned();
-        let branch = (!name.is_empty()).then(|| name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned());
-        match (branch, self.resolve("HEAD").await?) {
+        match (self.head_branch().await?, self.resolve("HEAD").await?) {
             (Some(name), Some(oid)) => Ok(Head::Branch { name, oid }),
             (None, Some(oid)) => Ok(Head::Detached { oid }),
             (Some(branch), None) => Ok(Head::Unborn { branch }),
             (None, None) => Err(Error::Unreadable { stage: "read HEAD", what: "HEAD names no commit".into() }),
         }
+    }
+
+    /// The branch that HEAD of this checkout is on, with or without commits; `None` when it is detached.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn head_branch(&self) -> Result<Option<String>> {
+        if let Some(branch) = head_in(&self.git_dir) {
+            return Ok(branch);
+        }
+        let name = self.call("read HEAD").args(["symbolic-ref", "-q", "HEAD"]).accept(&[0, 1]).await?;
+        let name = String::from_utf8_lossy(&name.stdout).trim_end_matches('\n').to_owned();
+        Ok((!name.is_empty()).then(|| name.strip_prefix("refs/heads/").unwrap_or(&name).to_owned()))
     }
 
     /// The commit that `rev` names, `None` when it names none.
@@ -310,12 +319,74 @@ impl Repo {
     }
 }
 
+/// Where things are, as git says.
+struct Asked {
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    bare: bool,
+    inside: bool,
+    /// Top of the checkout, when `inside` one.
+    top: Option<PathBuf>,
+}
+
+fn ask(git: &Git, path: &Path, what: &[&str]) -> Call {
+    git.call("open the repository", path).args(["rev-parse", "--path-format=absolute"]).args(what)
+}
+
+/// Asks everything in one call. `None` when the answers can't be told apart (a path with a line end in it) or something
+/// is wrong: asking one by one says what.
+async fn ask_at_once(git: &Git, path: &Path) -> Result<Option<Asked>> {
+    let what = ["--git-dir", "--git-common-dir", "--is-bare-repository", "--is-inside-work-tree", "--show-toplevel"];
+    let output = ask(git, path, &what).output().await?;
+    let lines: Vec<&[u8]> = output.stdout.split(|b| *b == b'\n').collect();
+    // Outside of a checkout the last question fails, after the answers to all others.
+    let (git_dir, common_dir, bare, inside, top) = match (lines.as_slice(), output.code) {
+        ([git_dir, common_dir, bare, b"true", top, b""], Some(0)) => (git_dir, common_dir, bare, true, Some(path_from(top))),
+        ([git_dir, common_dir, bare, b"false", b""], Some(128)) => (git_dir, common_dir, bare, false, None),
+        _ => return Ok(None),
+    };
+    Ok(Some(Asked { git_dir: path_from(git_dir), common_dir: path_from(common_dir), bare: *bare == b"true", inside, top }))
+}
+
+async fn ask_one_by_one(git: &Git, path: &Path) -> Result<Asked> {
+    let ask = |what: &'static str| ask(git, path, &[what]);
+    let git_dir = one_path(ask("--git-dir")).await?;
+    let common_dir = one_path(ask("--git-common-dir")).await?;
+    let bare = ask("--is-bare-repository").text().await? == "true";
+    let inside = ask("--is-inside-work-tree").text().await? == "true";
+    let top = if inside { Some(one_path(ask("--show-toplevel")).await?) } else { None };
+    Ok(Asked { git_dir, common_dir, bare, inside, top })
+}
+
+/// The branch that the file HEAD in a checkout's git folder names, `Some(None)` when it names a commit. `None` when git
+/// has to be asked: where refs aren't kept in files it holds a placeholder.
+pub(crate) fn head_in(git_dir: &Path) -> Option<Option<String>> {
+    let text = std::fs::read_to_string(git_dir.join("HEAD")).ok()?;
+    let text = text.strip_suffix('\n')?;
+    match text.strip_prefix("ref: refs/heads/") {
+        Some(".invalid") => None,
+        Some(branch) => Some(Some(branch.to_owned())),
+        None => Oid::parse(text).map(|_| None),
+    }
+}
+
+/// Whether `core.bare` was switched on in the main repository of a worktree.
 async fn main_switched(git: &Git, common_dir: &Path) -> Result<bool> {
     if common_dir.file_name().is_none_or(|name| name != ".git") || !common_dir.join("index").exists() {
         return Ok(false);
     }
+    if std::fs::read_to_string(common_dir.join("config")).is_ok_and(|config| is_plainly_not_bare(&config)) {
+        return Ok(false);
+    }
     let bare = git.call("read core.bare", common_dir).args(["config", "--type=bool", "--default=false", "--get", "core.bare"]);
     Ok(bare.text().await? == "true")
+}
+
+/// Whether a configuration file says nothing of `bare` but `bare = false`, and leads to no other file that might.
+fn is_plainly_not_bare(config: &str) -> bool {
+    let config = config.to_ascii_lowercase();
+    let speaks = |line: &&str| ["bare", "include", "worktreeconfig"].iter().any(|word| line.contains(word));
+    config.lines().map(str::trim).filter(speaks).all(|line| line == "bare = false")
 }
 
 async fn one_path(call: Call) -> Result<PathBuf> {
@@ -338,4 +409,34 @@ pub(crate) fn read_branches(bytes: &[u8]) -> Vec<Branch> {
         Some(Branch { name, oid, checked_out_at: Some(tree).filter(|tree| !tree.is_empty()).map(|tree| path_from(tree)) })
     };
     fields.chunks(3).filter_map(branch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_plain_configuration_is_trusted() {
+        assert!(is_plainly_not_bare("[core]\n\tbare = false\n[user]\n\tname = X\n"));
+        assert!(is_plainly_not_bare(""));
+        for odd in
+            ["bare = true", "Bare=false", "bare", "[include]\n\tpath = x", "[extensions]\n\tworktreeConfig = true", "[core] bare = 1"]
+        {
+            assert!(!is_plainly_not_bare(odd), "{odd}");
+        }
+    }
+
+    #[test]
+    fn head_is_read_where_it_is_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let with = |text: &str| {
+            std::fs::write(folder.path().join("HEAD"), text).unwrap();
+            head_in(folder.path())
+        };
+        assert_eq!(with("ref: refs/heads/a/b\n"), Some(Some("a/b".into())));
+        assert_eq!(with(&format!("{}\n", "1".repeat(40))), Some(None));
+        for odd in ["ref: refs/heads/.invalid\n", "ref: refs/remotes/x\n", "", "x\n"] {
+            assert_eq!(with(odd), None, "{odd}");
+        }
+    }
 }

@@ -128,7 +128,8 @@ impl Store {
         };
         let mut read = Read::new(Conn::new(link), self.inner.env.clone());
         let answer = f(&mut read).await;
-        read.end().await;
+        // Nobody has to wait for the snapshot to be given back.
+        tokio::spawn(read.end());
         answer
     }
 
@@ -151,6 +152,12 @@ impl Store {
     /// [quiet](taskyard_domain::event::Kind::is_quiet) ones.
     pub fn subscribe_all(&self) -> Wake {
         self.inner.wakes.watch_all()
+    }
+
+    /// A signal that is raised by every commit that wrote outbox rows. On PostgreSQL, where other nodes' commits tell
+    /// less, also by others.
+    pub fn subscribe_outbox(&self) -> Wake {
+        self.inner.wakes.watch_outbox()
     }
 
     /// Now, by the injected clock, in the precision that the database keeps.

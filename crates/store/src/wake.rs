@@ -83,6 +83,7 @@ pub(crate) struct Hearing {
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     all: watch::Sender<()>,
+    outbox: watch::Sender<()>,
     workspaces: Mutex<HashMap<WorkspaceId, Vec<Ear>>>,
 }
 
@@ -111,6 +112,10 @@ impl Wakes {
         Wake { receiver: self.all.subscribe() }
     }
 
+    pub(crate) fn watch_outbox(&self) -> Wake {
+        Wake { receiver: self.outbox.subscribe() }
+    }
+
     /// Wakes those whom a commit concerns.
     pub(crate) fn wake(&self, woken: &Woken) {
         for news in &woken.workspaces {
@@ -118,6 +123,9 @@ impl Wakes {
         }
         if woken.outbox || woken.workspaces.iter().any(News::is_loud) {
             self.all.send_replace(());
+        }
+        if woken.outbox {
+            self.outbox.send_replace(());
         }
     }
 
@@ -133,10 +141,11 @@ impl Wakes {
     pub(crate) fn wake_everybody(&self) {
         self.workspaces().values().flatten().for_each(Ear::wake);
         self.all.send_replace(());
+        self.outbox.send_replace(());
     }
 }
 
-/// A signal that is raised by every commit that wrote outbox rows, or events other than quiet ones.
+/// A signal that commits raise: those that wrote outbox rows, or also those that wrote events other than quiet ones.
 #[derive(Debug, Clone)]
 pub struct Wake {
     receiver: watch::Receiver<()>,

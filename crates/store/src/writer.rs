@@ -1,8 +1,8 @@
 //! The SQLite writer: one task that owns the one writing connection.
 //!
-//! It takes commands from a queue, runs each in a savepoint, commits what is waiting together and answers
-//! after the commit. A command that fails rolls back its own savepoint only; a commit that fails fails all of
-//! its group.
+//! It takes commands from a queue, runs each in a savepoint (the first of a transaction needs none), commits what
+//! is waiting together and answers after the commit. A command that fails rolls back its own work only; a commit that
+//! fails fails all of its group.
 
 use crate::conn::{Conn, Link};
 use crate::error::Error;
@@ -24,7 +24,7 @@ const GROUP: usize = 64;
 
 /// A command with its caller, its type forgotten.
 trait Command: Send {
-    /// Runs it in the open savepoint. `Some` when it may be committed.
+    /// Runs it in the open savepoint or fresh transaction. `Some` when it may be committed.
     fn run<'a>(&'a mut self, tx: &'a mut Tx) -> BoxFuture<'a, Option<Woken>>;
     /// Answers; `commit` is what became of the group.
     fn answer(self: Box<Self>, commit: Result<()>);
@@ -116,6 +116,14 @@ impl Writer {
     }
 }
 
+/// Whether a transaction is open, and with something in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    No,
+    Clean,
+    Used,
+}
+
 struct Loop {
     messages: mpsc::Receiver<Message>,
     tx: Tx,
@@ -151,9 +159,23 @@ impl Loop {
         let mut ran: Vec<Box<dyn Command>> = Vec::new();
         let mut woken: Vec<Woken> = Vec::new();
         let mut next = Some(first);
-        let mut state = self.statement("BEGIN IMMEDIATE").await;
+        let mut state = Ok(());
+        let mut open = Open::No;
         while let Some(mut command) = next.take() {
-            if state.is_ok() {
+            if state.is_ok() && open == Open::No {
+                state = self.statement("BEGIN IMMEDIATE").await;
+                open = Open::Clean;
+            }
+            if state.is_ok() && open == Open::Clean {
+                // With nothing of another command in it, the transaction itself does as the savepoint.
+                open = if let Some(wakes) = command.run(&mut self.tx).await {
+                    woken.push(wakes);
+                    Open::Used
+                } else {
+                    state = self.statement("ROLLBACK").await;
+                    Open::No
+                };
+            } else if state.is_ok() {
                 state = self.one(&mut *command, &mut woken).await;
             }
             ran.push(command);
@@ -166,7 +188,7 @@ impl Loop {
                 Err(_) => {}
             }
         }
-        if state.is_ok() {
+        if state.is_ok() && open != Open::No {
             state = self.statement("COMMIT").await;
         }
         if state.is_err() {

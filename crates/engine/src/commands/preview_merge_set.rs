@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use taskyard_domain::id::{RepositoryId, TaskId};
 use taskyard_domain::{Error, Result};
-use taskyard_git::preview_set::{Objects, Opponent, SetPreview, preview_set};
-use taskyard_git::{Oid, history};
+use taskyard_git::Oid;
+use taskyard_git::preview_set::{Objects, Opponent, SetPreview, preview_set, unrelated};
 
 /// Most tasks of one call.
 const MOST: usize = 100;
@@ -131,6 +131,7 @@ pub struct PreviewMergeSetOutput {
 struct Member {
     index: usize,
     id: TaskId,
+    short: String,
     stand: Stand,
 }
 
@@ -165,8 +166,9 @@ impl Engine {
         let mut answer = Answer::default();
         let mut places = Vec::new();
         let mut seen = BTreeSet::new();
-        for (index, handle) in input.task_ids.iter().enumerate() {
-            match self.place(caller, handle, None).await {
+        let found = self.places(caller, &input.task_ids).await?;
+        for ((index, handle), found) in input.task_ids.iter().enumerate().zip(found) {
+            match found {
                 Ok(place) if seen.insert(place.task().id) => places.push((index, place)),
                 Ok(place) => {
                     let name = &place.task().short_id;
@@ -179,8 +181,11 @@ impl Engine {
             return Err(Error::invalid("task_ids", format!("task_ids names {handle} twice; each task can be merged once")));
         }
         let mut outcome = Ok(());
-        for group in self.group(places, input.target_branch.as_deref(), &mut answer).await {
-            outcome = outcome.and(try_group(&group, &mut answer).await);
+        for mut group in self.group(places, input.target_branch.as_deref(), &mut answer).await {
+            outcome = outcome.and(self.take_out_unrelated(&mut group, &mut answer).await);
+            if outcome.is_ok() {
+                outcome = try_group(&group, &mut answer).await;
+            }
             for member in group.members {
                 outcome = outcome.and(self.leave(&group.bench, member.stand).await);
             }
@@ -191,14 +196,15 @@ impl Engine {
     /// Finds each task's commits and puts those together that go to the same branch.
     async fn group(&self, places: Vec<(usize, Place)>, target: Option<&str>, answer: &mut Answer) -> Vec<Group> {
         let mut groups: BTreeMap<(RepositoryId, String), Group> = BTreeMap::new();
+        let mut benches: BTreeMap<RepositoryId, Bench> = BTreeMap::new();
         for (index, place) in places {
             let (id, short) = (place.task().id, place.task().short_id.to_string());
-            match self.member(&place, target).await {
+            match self.member(&place, target, &mut benches).await {
                 Ok((bench, Trial::Ready(stand))) => {
                     let key = (place.repository.id, stand.target.branch.clone());
                     let group = groups.entry(key).or_insert_with(|| Group { bench, members: Vec::new() });
                     answer.tasks.insert(index, row(id, &short, &stand.target.branch, &stand.target.tip, &stand.tip));
-                    group.members.push(Member { index, id, stand });
+                    group.members.push(Member { index, id, short, stand });
                 }
                 Ok((_, Trial::Stuck(target, tip, files))) => {
                     let mut row = row(id, &short, &target.branch, &target.tip, &tip);
@@ -215,18 +221,33 @@ impl Engine {
         groups.into_values().collect()
     }
 
-    async fn member(&self, place: &Place, target: Option<&str>) -> Result<(Bench, Trial)> {
+    async fn member(&self, place: &Place, target: Option<&str>, benches: &mut BTreeMap<RepositoryId, Bench>) -> Result<(Bench, Trial)> {
         place.check_mergeable()?;
-        let bench = self.bench(&place.repository).await?;
-        let trial = self.trial(&bench, place, target).await?;
-        if let Trial::Ready(stand) = &trial {
-            let shared = history::merge_base(&bench.repo, &stand.target.tip, &stand.commit).await.map_err(fold::git)?;
-            if shared.is_none() {
-                let (ours, theirs) = (stand.target.tip.clone(), stand.tip.clone());
-                return Err(fold::git(taskyard_git::Error::UnrelatedHistories { ours, theirs }));
+        let bench = match benches.get(&place.repository.id) {
+            Some(bench) => bench.clone(),
+            None => {
+                let bench = self.bench(&place.repository).await?.at_once().await?;
+                benches.insert(place.repository.id, bench.clone());
+                bench
             }
-        }
+        };
+        let trial = self.trial(&bench, place, target).await?;
         Ok((bench, trial))
+    }
+
+    /// Takes those out of the group that share no history with the target.
+    async fn take_out_unrelated(&self, group: &mut Group, answer: &mut Answer) -> Result<()> {
+        let Some(first) = group.members.first() else { return Ok(()) };
+        let (repo, target) = (&group.bench.repo, first.stand.target.tip.clone());
+        let tips: Vec<Oid> = group.members.iter().map(|member| member.stand.commit.clone()).collect();
+        for place in unrelated(repo, &target, &tips).await.map_err(fold::git)?.into_iter().rev() {
+            let member = group.members.remove(place);
+            let (ours, theirs) = (target.clone(), member.stand.tip.clone());
+            let error = fold::git(taskyard_git::Error::UnrelatedHistories { ours, theirs });
+            answer.tasks.insert(member.index, failed(member.id.to_string(), Some(member.short.clone()), error));
+            self.leave(&group.bench, member.stand).await?;
+        }
+        Ok(())
     }
 }
 

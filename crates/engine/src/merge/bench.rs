@@ -1,7 +1,9 @@
 //! Where a merge is worked on: the open repository with private space for trees and objects in progress.
 
 use crate::{Engine, fold};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use taskyard_domain::id::{RepositoryId, TaskId};
 use taskyard_domain::repository::Repository;
 use taskyard_domain::{Error, Result};
@@ -16,6 +18,8 @@ pub(crate) struct Bench {
     pub repo: Repo,
     /// A folder of ours.
     pub scratch: PathBuf,
+    /// The local branches at one moment, where many of them are asked for.
+    tips: Option<Arc<BTreeMap<String, Oid>>>,
 }
 
 /// Held while a merge of one repository, or the making or removal of one task's worktree, is under way in this process.
@@ -41,7 +45,7 @@ impl Engine {
         let repo = Repo::open(self.git(), Path::new(path)).await.map_err(missing)?;
         repo.check_not_switched_bare().map_err(missing)?;
         let scratch = self.scratch(repository.id);
-        Ok(Bench { repository: repository.clone(), repo, scratch })
+        Ok(Bench { repository: repository.clone(), repo, scratch, tips: None })
     }
 
     /// Waits until no worktree of `task` is being made or taken away. Finer than a repository's turn, which may be
@@ -72,8 +76,21 @@ impl Bench {
         self.repo.common_dir().join("taskyard-merges")
     }
 
+    /// The same with the tips of all local branches read once, for looking at many tasks as of one moment.
+    ///
+    /// # Errors
+    /// When git can't list them.
+    pub(crate) async fn at_once(self) -> Result<Self> {
+        let branches = self.repo.branches().await.map_err(fold::git)?;
+        let tips = branches.into_iter().map(|branch| (branch.name, branch.oid)).collect();
+        Ok(Self { tips: Some(Arc::new(tips)), ..self })
+    }
+
     /// The tip of a local branch.
     pub(super) async fn branch_tip(&self, branch: &str) -> Result<Option<Oid>> {
+        if let Some(tips) = &self.tips {
+            return Ok(tips.get(branch).cloned());
+        }
         self.repo.tip(&format!("refs/heads/{branch}")).await.map_err(fold::git)
     }
 

@@ -36,19 +36,24 @@ impl Engine {
     /// `NOT_FOUND`; a task without a worktree isn't an error.
     pub(crate) async fn find_place(&self, caller: &Caller, task_id: &str, worktree_id: Option<&str>) -> Result<(Task, Option<Place>)> {
         let (caller, task_id, worktree_id) = (caller.clone(), task_id.to_owned(), worktree_id.map(str::to_owned));
+        self.store().read(move |read| Box::pin(async move { find(read, &caller, &task_id, worktree_id.as_deref()).await })).await
+    }
+
+    /// The places of several tasks, read in one snapshot; for each what [`Engine::place`] gives.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub(crate) async fn places(&self, caller: &Caller, task_ids: &[String]) -> Result<Vec<Result<Place>>> {
+        let (caller, task_ids) = (caller.clone(), task_ids.to_vec());
         self.store()
             .read(move |read| {
                 Box::pin(async move {
-                    let task = handle::task(read, &caller, "task_id", &task_id).await?;
-                    let worktree = match &worktree_id {
-                        Some(id) => Some(named(read, &task, id).await?),
-                        None => read.worktree_current(task.id).await?,
-                    };
-                    let place = match worktree {
-                        Some(worktree) => Some(around(read, task.clone(), worktree).await?),
-                        None => None,
-                    };
-                    Ok((task, place))
+                    let mut places = Vec::with_capacity(task_ids.len());
+                    for task_id in &task_ids {
+                        let found = find(read, &caller, task_id, None).await;
+                        places.push(found.and_then(|(task, place)| place.ok_or_else(|| no_worktree(&task))));
+                    }
+                    Ok(places)
                 })
             })
             .await
@@ -75,6 +80,19 @@ impl Engine {
             })
             .await
     }
+}
+
+async fn find(read: &mut Read, caller: &Caller, task_id: &str, worktree_id: Option<&str>) -> Result<(Task, Option<Place>)> {
+    let task = handle::task(read, caller, "task_id", task_id).await?;
+    let worktree = match worktree_id {
+        Some(id) => Some(named(read, &task, id).await?),
+        None => read.worktree_current(task.id).await?,
+    };
+    let place = match worktree {
+        Some(worktree) => Some(around(read, task.clone(), worktree).await?),
+        None => None,
+    };
+    Ok((task, place))
 }
 
 fn no_worktree(task: &Task) -> Error {
@@ -131,8 +149,7 @@ impl Place {
         if !path.exists() {
             return Ok(None);
         }
-        isolation::verify(&bench.repo, path, None).await.map_err(fold::git)?;
-        Repo::open(bench.repo.git(), path).await.map(Some).map_err(fold::git)
+        isolation::verified(&bench.repo, path, None).await.map(Some).map_err(fold::git)
     }
 
     /// The last commit of the task's work: its branch, else the private ref that keeps it.

@@ -59,6 +59,11 @@ fn read_row(row: &Row) -> Result<QueuedTask, crate::Error> {
 }
 
 impl Read {
+    /// Whether no task is queued at all.
+    pub async fn queue_is_empty(&mut self) -> Result<bool> {
+        Ok(self.number("SELECT CAST(1 AS BIGINT) FROM task WHERE status = 'queued' LIMIT 1", Vec::new()).await?.is_none())
+    }
+
     /// The queued tasks of kind `task` that aren't archived and have no open run, in the queue's order. Of one
     /// workspace, or of all.
     pub async fn queue_candidates(&mut self, workspace: Option<WorkspaceId>) -> Result<Vec<QueuedTask>> {
