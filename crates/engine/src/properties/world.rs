@@ -297,13 +297,19 @@ impl World {
 
     /// The outcome of a command that waits for an effect to be done.
     async fn while_effects<T: Serialize>(&self, command: impl Future<Output = Result<T>>) -> Value {
-        tokio::pin!(command);
-        loop {
-            tokio::select! {
-                outcome = &mut command => return said(outcome),
-                () = tokio::time::sleep(LOOK) => self.stop_runs().await,
+        // Side by side: a command that waits in the middle of a transaction must not be left standing there.
+        let effects = async {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                self.stop_runs().await;
             }
-        }
+        };
+        let outcome = tokio::select! {
+            outcome = command => said(outcome),
+            () = effects => Value::Null,
+        };
+        self.stop_runs().await;
+        outcome
     }
 
     /// Ends the runs that were called off.
