@@ -317,8 +317,9 @@ impl World {
         for (id, effect) in self.effects().await {
             if let Effect::StopRun { run_id } = effect {
                 self.engine.stop_run(run_id).await.unwrap();
-                self.done(id).await;
+                // Last what this is found by: the command may be over before it is, and then it is done again.
                 self.started(run_id).await;
+                self.done(id).await;
             }
         }
     }
