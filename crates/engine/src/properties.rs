@@ -44,10 +44,10 @@ async fn play(steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 300, ..config(4, KEPT) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 300, ..config(2, KEPT) })]
 
     #[test]
-    fn commands_in_any_order_keep_the_rules_on_both_databases(steps in prop::collection::vec(step(), 1..30)) {
+    fn commands_in_any_order_keep_the_rules_on_both_databases(steps in prop::collection::vec(step(), 1..24)) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(play(&steps))?;
     }

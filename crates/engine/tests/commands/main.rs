@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics fails, which is what it is for")]
 
+/// Which database the commands run on here; `commands_postgres` runs the same tests on the other.
+const ON_POSTGRES: bool = false;
+
 #[path = "../support/mod.rs"]
 mod support;
 

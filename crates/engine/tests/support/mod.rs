@@ -18,6 +18,7 @@ use taskyard_domain::{Actor, Clock, Face, Ids};
 use taskyard_engine::{Caller, Engine, Options, Paths};
 use taskyard_git::Git;
 use taskyard_store::{Database, Store};
+use taskyard_testkit::postgres::TestDatabase;
 use taskyard_testkit::repo::{Repo, environment};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -52,6 +53,17 @@ pub struct Yard {
     pub clock: Arc<TestClock>,
     pub workspace: WorkspaceId,
     folder: TempDir,
+    postgres: Option<TestDatabase>,
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        let Some(database) = self.postgres.take() else { return };
+        // On a thread of its own: the test's runtime may not be blocked. What fails goes with the server.
+        let remove =
+            move || tokio::runtime::Builder::new_current_thread().enable_all().build().map(|runtime| runtime.block_on(database.remove()));
+        let _ = std::thread::spawn(remove).join();
+    }
 }
 
 impl Yard {
@@ -80,8 +92,13 @@ impl Yard {
         let clock = Arc::new(TestClock(AtomicI64::new(1_767_323_045_000_000)));
         let ids: Arc<dyn Ids> = Arc::new(TestIds(AtomicU64::new(1)));
         let data = folder.path().join("data");
+        let postgres = if crate::ON_POSTGRES { TestDatabase::make().await.unwrap() } else { None };
+        let database = match &postgres {
+            Some(made) => Database::Postgres { url: made.url.clone() },
+            None => Database::Sqlite { path: data.join("taskyard.db") },
+        };
         let store = Store::open(taskyard_store::Options {
-            database: Database::Sqlite { path: data.join("taskyard.db") },
+            database,
             backup_dir: folder.path().join("backup"),
             clock: clock.clone(),
             ids: ids.clone(),
@@ -99,7 +116,7 @@ impl Yard {
             node: "test:1".into(),
             patience: 0.05,
         });
-        Self { engine, clock, workspace: WorkspaceId(ids.next()), folder }
+        Self { engine, clock, workspace: WorkspaceId(ids.next()), folder, postgres }
     }
 
     pub fn path(&self) -> &Path {
