@@ -14,8 +14,8 @@ use taskyard_domain::id::WorktreeId;
 use taskyard_domain::run::{self, Run};
 use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Result, Timestamp};
-use taskyard_git::{Error as Git, Repo};
 use taskyard_git::worktree::Plan;
+use taskyard_git::{Error as Git, Repo};
 use taskyard_store::{IDEMPOTENCY_HOURS, WorktreeFilter};
 
 /// How often the timer looks, seconds.

@@ -357,10 +357,6 @@ impl World {
     }
 }
 
-fn is_starting(state: &Value, run: RunId) -> bool {
-    state["runs"].as_array().into_iter().flatten().any(|row| row["id"] == json!(run) && row["state"] == "starting")
-}
-
 /// A folder in memory where there is one: a disk that other tests keep busy would make this wait most of the time.
 fn quick_folder() -> TempDir {
     let memory = Path::new("/dev/shm");
