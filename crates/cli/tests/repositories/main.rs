@@ -8,6 +8,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "helpers of tests fail by panicking and say what took how long"
 )]
 

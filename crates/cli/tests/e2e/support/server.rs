@@ -135,6 +135,7 @@ impl Server {
     }
 
     /// Leaves the folder where it is when this is dropped, for somebody to look at.
+    #[allow(dead_code, reason = "only the fault campaign, which shares these files, keeps what it leaves")]
     pub fn keep(&mut self) {
         self.setup.folder.disable_cleanup(true);
     }

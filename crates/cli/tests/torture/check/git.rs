@@ -272,7 +272,7 @@ async fn proofs(stage: &Stage, reachable: &BTreeSet<String>) -> Vec<String> {
             Some(path) => stage.git(stage.folder(), &["hash-object", &path.to_string_lossy()]).await.is_ok_and(|hash| hash == *id),
             None => false,
         };
-        if !held && !(deleted && *kind == "file") {
+        if !(held || deleted && *kind == "file") {
             wrong.push(format!("lost: {line}"));
         }
     }
