@@ -94,7 +94,7 @@ fn one(dice: &mut Dice) -> Fault {
         6..11 => Fault::Git((0..=dice.below(4)).map(|_| (*dice.pick(COMMANDS), *dice.pick(WAYS))).collect()),
         11..14 => Fault::Target(target::Move::any(dice)),
         14..18 => Fault::ByHand(*dice.pick(by_hand::DEEDS)),
-        _ => Fault::Hook(dice.below(2), dice.pick(HOOKS), 100 + dice.next() % 800),
+        _ => Fault::Hook(dice.below(2), dice.pick::<&str>(HOOKS), 100 + dice.next() % 800),
     }
 }
 
