@@ -150,7 +150,8 @@ on_both! {
     async fn listeners_share_what_one_has_read(h) {
         let id = World::stored(h, "home", "TY").await.workspace.id;
         const KINDS: &[Kind] = &[Kind::TaskUpdated];
-        (append(&h.store, id, 0).await, append_quietly(&h.store, id).await);
+        append(&h.store, id, 0).await;
+        append_quietly(&h.store, id).await;
         let listeners: Vec<_> = (0..40).map(|n| h.store.subscribe_kinds(id, KINDS, n % 3)).collect();
         let before = h.store.read_count();
         let listening: Vec<_> = listeners
