@@ -21,12 +21,15 @@ pub async fn lines(place: &Place) -> Result<Vec<Line>> {
     yard.make_list(Some(&repo.path())).await?;
     yard.make_agent().await?;
     let rounds = place.count(30);
+    // Before anything runs: two gits that make and remove worktrees at once get in each other's way.
+    for number in 0..rounds {
+        branch(&repo, number).await?;
+    }
     let mut tasks = Vec::new();
     for number in 0..rounds {
         let mut task = yard.task(number, &format!("write new/file{number}.txt hello {number}"));
         task["queue"] = json!(true);
         tasks.push(yard.add(task).await?);
-        branch(&repo, number).await?;
     }
     for task in &tasks {
         yard.reaches(task, "waiting_for_review").await?;
