@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 /// When a pipe breaks.
 pub fn run() -> anyhow::Result<()> {
     note("started", "")?;
-    let mut lines = std::io::stdin().lock().lines();
+    let lines = std::io::stdin().lock().lines();
     let mut cwd = String::new();
-    while let Some(line) = lines.next() {
+    for line in lines {
         let message: Value = serde_json::from_str(&line?)?;
         let params = &message["params"];
         let result = match message["method"].as_str().unwrap_or_default() {

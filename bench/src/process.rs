@@ -172,7 +172,7 @@ fn stat(pid: i32) -> Option<Vec<String>> {
 
 /// Memory of a process with all its descendants, shared pages counted in parts, in MB.
 pub fn memory(root: i32) -> f64 {
-    tree(root).into_iter().map(|pid| memory_of_one(pid)).sum()
+    tree(root).into_iter().map(memory_of_one).sum()
 }
 
 /// Memory of one process, shared pages counted in parts, in MB.
