@@ -10,9 +10,10 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 driver=$root/target/release/taskyard-bench
 peers=
-case " $* " in
-*" --only "*) only=${*#*--only } only=${only%% *} ;;
-*) only=peers ;;
+all=" $*"
+only=peers
+case "$all" in
+*" --only "*) only=${all#* --only } && only=${only%% *} ;;
 esac
 case ",$only," in
 *,peers,*) peers=$("$root/scripts/install-peers.sh") ;;
