@@ -199,6 +199,8 @@ pub struct TurnEnd {
 pub enum TurnStop {
     /// The agent said it was done.
     Ended,
+    /// The agent said it was done, without one word, thought or deed before. Worth believing if the work shows it.
+    Silent,
     /// It was cancelled.
     Cancelled,
     /// The model's output limit.

@@ -171,7 +171,8 @@ pub struct Evidence {
     pub limited: bool,
     /// The agent or its stream reported an error, or the process broke off.
     pub errors: bool,
-    /// The agent's last text reads like an error (authentication, overflow) though the protocol says it ended well.
+    /// The agent's last text reads like an error (authentication, overflow), or it said nothing at all, though the
+    /// protocol says it ended well.
     pub error_text: bool,
     /// Commits or uncommitted changes came about in the run.
     pub changes: bool,

@@ -367,7 +367,7 @@ fn judge(answer: Result<Value, Failure>, cancelled: bool, course: &Course) -> (T
     let error = match said {
         Some(said) if ["Error:", "API Error", "{\"error\""].iter().any(|start| said.starts_with(start)) => Some(said),
         _ if course.broken => Some(said.unwrap_or("the turn failed (the agent doesn't say why)")),
-        _ if course.silent => Some("it ended the turn without a word or a deed; its login, its model or its limits may be why"),
+        _ if course.silent => return (TurnStop::Silent, Vec::new()),
         _ => None,
     };
     (stop, error.map(str::to_owned).into_iter().collect())
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(broken("").len(), 1);
         let cut = Course { broken: true, ..course("Incomplete response returned, reason: max_output_tokens") };
         assert_eq!(judge(end(), false, &cut), (TurnStop::MaxTokens, vec![]));
-        assert_eq!(judge(end(), false, &Course { silent: true, ..course("") }).1.len(), 1);
+        assert_eq!(judge(end(), false, &Course { silent: true, ..course("") }), (TurnStop::Silent, vec![]));
         assert_eq!(judge(end(), false, &course("")).1.len(), 0, "a turn of tool calls alone");
     }
 

@@ -164,7 +164,8 @@ async fn a_task_with_an_open_run_or_with_children_is_not_merged() {
     let yard = Yard::new().await;
     let project = Project::own(&yard).await;
     let task = project.work("Parent", committed("b.txt", "b\n")).await;
-    let prompt = crate::support::prompt("Go on.", json!([{ "signal": yard.gate("on") }, { "wait_file": yard.gate("end") }]));
+    let prompt =
+        crate::support::prompt("Go on.", json!([{ "text": "On it." }, { "signal": yard.gate("on") }, { "wait_file": yard.gate("end") }]));
     yard.server.call("continue_task", json!({ "task_id": task, "prompt": prompt })).await;
     yard.reached("on").await;
     for (tool, more) in [("merge_task", json!({})), ("review_task", json!({ "decision": "approve" })), ("cleanup_task_worktree", json!({}))]

@@ -77,7 +77,7 @@ async fn an_agent_that_cannot_be_started_fails_its_task_and_says_which_program()
     assert!(shown["failure"].as_str().unwrap().contains("/nowhere/agent"), "{shown}");
     let login = json!({ "env": { "TASKYARD_SCENARIO": json!({ "agent": { "login": "person" } }).to_string() } });
     yard.agent("stranger", login).await;
-    let task = yard.add("Log in", json!([]), json!({ "agent_profile_id": "stranger", "queue": true })).await;
+    let task = yard.add("Log in", json!([{ "text": "Here I am." }]), json!({ "agent_profile_id": "stranger", "queue": true })).await;
     let shown = yard.wait_status(&task, "failed").await;
     assert!(shown["failure"].as_str().unwrap().contains("not logged in"), "{shown}");
     // What failed can be reset, and goes on with another agent.

@@ -88,8 +88,8 @@ async fn a_waiting_run_gives_its_slot_back_and_goes_on_ahead_of_new_tasks() {
     yard.server.set("slot_yield_after", 1).await;
     let on_allow = json!([{ "signal": yard.gate("allowed") }, { "wait_file": yard.gate("finish") }]);
     let asks = yard.queue("Asks", json!([ask(json!({ "on_allow": on_allow }))])).await;
-    let busy = yard.queue("Busy", json!([{ "signal": yard.gate("busy") }, { "wait_file": yard.gate("free") }])).await;
-    let new = yard.queue("New", json!([{ "signal": yard.gate("new") }])).await;
+    let busy = yard.queue("Busy", json!([{ "text": "Busy." }, { "signal": yard.gate("busy") }, { "wait_file": yard.gate("free") }])).await;
+    let new = yard.queue("New", json!([{ "text": "New." }, { "signal": yard.gate("new") }])).await;
     yard.reached("busy").await;
     let state = yard.server.call("get_queue_state", json!({})).await;
     assert_eq!((&state["without_slot"][0]["task_id"], &state["active_slots"][0]["task_id"]), (&json!(asks), &json!(busy)), "{state}");

@@ -11,7 +11,7 @@ fn note(yard: &Yard, name: &str) -> Value {
 
 /// Steps that say that they run and wait to be let go.
 fn held(yard: &Yard, name: &str) -> Value {
-    json!([{ "signal": yard.gate(name) }, { "wait_file": yard.gate(&format!("{name}-go")) }])
+    json!([{ "text": "At it." }, { "signal": yard.gate(name) }, { "wait_file": yard.gate(&format!("{name}-go")) }])
 }
 
 async fn state(yard: &Yard) -> Value {

@@ -158,7 +158,7 @@ async fn conclude(engine: &Engine, facts: &Loaded, ground: &Ground, learnt: &Lea
         cancelled: false,
         limited: limit.is_some(),
         errors: !well,
-        error_text: learnt.turn.as_ref().is_some_and(|turn| reads_like_error(&turn.last_text)),
+        error_text: learnt.turn.as_ref().is_some_and(|turn| turn.stop == TurnStop::Silent || reads_like_error(&turn.last_text)),
         changes,
     };
     let outcome = judge(evidence);
@@ -205,6 +205,9 @@ fn why_failed(facts: &Loaded, learnt: &Learnt) -> String {
     let said = learnt.turn.as_ref().map(|turn| if turn.errors.is_empty() { turn.last_text.clone() } else { turn.errors.join("; ") });
     match (&learnt.turn, said.filter(|s| !s.is_empty())) {
         (Some(turn), Some(said)) if turn.stop == TurnStop::AuthRequired => format!("the agent is not logged in: {said}"),
+        (Some(turn), _) if turn.stop == TurnStop::Silent => {
+            "the agent ended its turn without a word or a deed; its login, its model or its limits may be why".into()
+        }
         (Some(_), Some(said)) => format!("the agent reported an error: {said}"),
         (Some(_), None) => "the agent reported an error without saying which".into(),
         (None, _) => {
