@@ -68,7 +68,7 @@ async fn closing_reaches_every_descendant() {
 async fn descendants_are_gone_when_the_agent_ends_by_itself() {
     let yard = Yard::new(vec![grandchildren(true), Step::ExitAfterEnd(4)]).await;
     let (mut agent, end) = yard.turn().await;
-    assert_eq!(end.stop, TurnStop::Ended);
+    assert_eq!(end.stop, TurnStop::Silent);
     assert_eq!(agent.until_exit().await.code, Some(4));
     assert_eq!(alive(&pids(&yard)), 0);
 }
