@@ -8,7 +8,7 @@
 # FOLDER/NAME is a Python environment or holds node_modules. The folder is named after the versions and lies in a cache
 # outside the clone. A client is complete when its mark is there: running again, or after an interruption, or twice at
 # the same time makes only what is missing. Needs Python 3.10 or newer with venv, and npm. All of them take about
-# 300 MB. The agents that are clients too come from install-agents.sh.
+# 550 MB. The agents that are clients too come from install-agents.sh.
 set -euo pipefail
 
 declare -A PYPI=(
