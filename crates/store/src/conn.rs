@@ -3,18 +3,17 @@
 //! A failed statement breaks the whole transaction on both databases (PostgreSQL does that by itself, SQLite
 //! would go on), so that code which works on one works on the other.
 
-use crate::error::Error;
+use crate::error::{Driver, Error};
+use crate::sqlite;
 use crate::value::{Row, Value};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::sqlite::SqliteArguments;
-use sqlx::{AssertSqlSafe, Database, Pool, Postgres, Sqlite, SqliteConnection, Transaction};
+use sqlx::{AssertSqlSafe, Postgres, Transaction};
 
 pub(crate) enum Link {
-    /// The one writer's connection; its savepoints are the writer's business.
-    Writer(Box<SqliteConnection>),
-    /// A reader's snapshot.
-    Reader(Transaction<'static, Sqlite>),
+    /// A connection that writes or reads; its transactions and savepoints are its holder's business. Statements run
+    /// where they are awaited, on a thread that may wait for the disk.
+    Sqlite(rusqlite::Connection),
     /// A transaction on PostgreSQL, for reading or writing.
     Postgres(Transaction<'static, Postgres>),
 }
@@ -50,11 +49,12 @@ impl Conn {
     /// Runs a statement; the number of rows it touched.
     pub(crate) async fn exec(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, Error> {
         self.sound()?;
-        let text = AssertSqlSafe(sql);
         let done = match &mut self.link {
-            Link::Writer(conn) => sqlite(sqlx::query(text), values).execute(&mut **conn).await.map(|done| done.rows_affected()),
-            Link::Reader(tx) => sqlite(sqlx::query(text), values).execute(&mut **tx).await.map(|done| done.rows_affected()),
-            Link::Postgres(tx) => postgres(sqlx::query(text), values).execute(&mut **tx).await.map(|done| done.rows_affected()),
+            Link::Sqlite(conn) => sqlite::run(conn, sql, &values).map_err(Driver::from),
+            Link::Postgres(tx) => {
+                let done = postgres(sqlx::query(AssertSqlSafe(sql)), values).execute(&mut **tx).await;
+                done.map(|done| done.rows_affected()).map_err(Driver::from)
+            }
         };
         done.map_err(|source| self.fail(sql, source))
     }
@@ -62,50 +62,24 @@ impl Conn {
     /// Runs a query; all its rows.
     pub(crate) async fn fetch(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, Error> {
         self.sound()?;
-        let text = AssertSqlSafe(sql);
         let rows = match &mut self.link {
-            Link::Writer(conn) => sqlite(sqlx::query(text), values).fetch_all(&mut **conn).await.map(sqlite_rows),
-            Link::Reader(tx) => sqlite(sqlx::query(text), values).fetch_all(&mut **tx).await.map(sqlite_rows),
+            Link::Sqlite(conn) => {
+                sqlite::rows(conn, sql, &values).map(|rows| rows.into_iter().map(Row::Sqlite).collect()).map_err(Driver::from)
+            }
             Link::Postgres(tx) => {
-                postgres(sqlx::query(text), values).fetch_all(&mut **tx).await.map(|rows| rows.into_iter().map(Row::Postgres).collect())
+                let rows = postgres(sqlx::query(AssertSqlSafe(sql)), values).fetch_all(&mut **tx).await;
+                rows.map(|rows| rows.into_iter().map(Row::Postgres).collect()).map_err(Driver::from)
             }
         };
         rows.map_err(|source| self.fail(sql, source))
     }
 
-    fn fail(&mut self, sql: &str, source: sqlx::Error) -> Error {
+    fn fail(&mut self, sql: &str, source: Driver) -> Error {
         let words: Vec<&str> = sql.split_whitespace().take(3).collect();
         let error = Error::database(format!("the database refused {:?}", words.join(" ")), source);
         self.broken = Some(error.to_string());
         error
     }
-}
-
-/// Begins a transaction in a task of its own: a caller that goes away in the middle of `BEGIN` would otherwise
-/// leave a connection in the pool that is inside a transaction nobody knows of (sqlx counts it only afterwards).
-/// Here an unwanted transaction is finished like any other that is dropped.
-pub(crate) async fn begin<D>(pool: &Pool<D>, sql: &'static str) -> Result<Transaction<'static, D>, Error>
-where
-    D: Database,
-{
-    let pool = pool.clone();
-    let begun = tokio::spawn(async move { pool.begin_with(sql).await }).await;
-    match begun.unwrap_or(Err(sqlx::Error::WorkerCrashed)) {
-        Err(sqlx::Error::PoolClosed) => Err(Error::Closed),
-        other => other.map_err(|e| Error::database("beginning a transaction", e)),
-    }
-}
-
-fn sqlite_rows(rows: Vec<sqlx::sqlite::SqliteRow>) -> Vec<Row> {
-    rows.into_iter().map(Row::Sqlite).collect()
-}
-
-fn sqlite(query: Query<'_, Sqlite, SqliteArguments>, values: Vec<Value>) -> Query<'_, Sqlite, SqliteArguments> {
-    values.into_iter().fold(query, |query, value| match value {
-        Value::Int(value) => query.bind(value),
-        Value::Real(value) => query.bind(value),
-        Value::Text(value) => query.bind(value),
-    })
 }
 
 fn postgres(query: Query<'_, Postgres, PgArguments>, values: Vec<Value>) -> Query<'_, Postgres, PgArguments> {

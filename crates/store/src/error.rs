@@ -7,6 +7,17 @@ use crate::lock::Holder;
 use std::path::PathBuf;
 use taskyard_domain::{Class, Error as Domain};
 
+/// What a database's driver says.
+#[derive(Debug, thiserror::Error)]
+pub enum Driver {
+    /// SQLite's.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// PostgreSQL's.
+    #[error(transparent)]
+    Postgres(#[from] sqlx::Error),
+}
+
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -16,7 +27,7 @@ pub enum Error {
         /// What was being done, naming the file or server.
         doing: String,
         /// What the driver says.
-        source: sqlx::Error,
+        source: Driver,
     },
     /// A stored value can't be read back.
     #[error("column {column} of the stored {what} can't be read: {problem}")]
@@ -136,8 +147,8 @@ fn holder_note(holder: Option<&Holder>) -> String {
 }
 
 impl Error {
-    pub(crate) fn database(doing: impl Into<String>, source: sqlx::Error) -> Self {
-        Error::Database { doing: doing.into(), source }
+    pub(crate) fn database(doing: impl Into<String>, source: impl Into<Driver>) -> Self {
+        Error::Database { doing: doing.into(), source: source.into() }
     }
 }
 
@@ -159,34 +170,59 @@ impl From<Error> for Domain {
     }
 }
 
-fn from_driver(source: &sqlx::Error, text: String) -> Domain {
+fn from_driver(source: &Driver, text: String) -> Domain {
+    match source {
+        Driver::Sqlite(source) => from_sqlite(source, text),
+        Driver::Postgres(source) => from_postgres(source, text),
+    }
+}
+
+fn dangling() -> Domain {
+    Domain::precondition(
+        "something that it refers to doesn't exist in the workspace, or something else still refers to it; nothing was changed",
+    )
+}
+
+fn from_sqlite(source: &rusqlite::Error, text: String) -> Domain {
+    use rusqlite::ffi;
+    let code = source.sqlite_error().map_or(ffi::SQLITE_ERROR, |error| error.extended_code);
+    match (code, source) {
+        (ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY, rusqlite::Error::SqliteFailure(_, message)) => {
+            taken(message.as_deref().unwrap_or_default())
+        }
+        (ffi::SQLITE_CONSTRAINT_FOREIGNKEY, _) => dangling(),
+        _ => Domain::new(class_of_sqlite(code), text),
+    }
+}
+
+fn from_postgres(source: &sqlx::Error, text: String) -> Domain {
     use sqlx::error::ErrorKind;
     match source {
         sqlx::Error::Database(refusal) => match refusal.kind() {
             ErrorKind::UniqueViolation => taken(refusal.constraint().unwrap_or(refusal.message())),
-            ErrorKind::ForeignKeyViolation => Domain::precondition(
-                "something that it refers to doesn't exist in the workspace, or something else still refers to it; nothing was changed",
-            ),
-            _ => Domain::new(class_of_code(refusal.code().as_deref(), refusal.message()), text),
+            ErrorKind::ForeignKeyViolation => dangling(),
+            _ => Domain::new(class_of_state(refusal.code().as_deref().unwrap_or_default()), text),
         },
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => Domain::unavailable(text),
         _ => Domain::internal(text),
     }
 }
 
-/// SQLite's result codes and PostgreSQL's SQLSTATEs that aren't Taskyard's own fault.
-fn class_of_code(code: Option<&str>, message: &str) -> Class {
-    let Some(code) = code else { return Class::Internal };
-    match code.parse::<i64>().map(|number| number & 0xff) {
-        // SQLITE_BUSY and SQLITE_LOCKED; a five-digit SQLSTATE is never below 256 apart from these classes of zero.
-        Ok(5 | 6) if code.len() < 5 => return Class::Unavailable,
-        // SQLITE_FULL.
-        Ok(13) if code.len() < 5 => return Class::ResourceExhausted,
-        _ => {}
+/// SQLite's result codes that aren't Taskyard's own fault; the lowest byte is what the others refine.
+fn class_of_sqlite(code: i32) -> Class {
+    use rusqlite::ffi;
+    match code & 0xff {
+        ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => Class::Unavailable,
+        ffi::SQLITE_FULL => Class::ResourceExhausted,
+        _ => Class::Internal,
     }
-    if message.contains("disk is full") || code.starts_with("53") {
+}
+
+/// PostgreSQL's SQLSTATEs that aren't Taskyard's own fault.
+fn class_of_state(state: &str) -> Class {
+    if state.starts_with("53") {
         Class::ResourceExhausted
-    } else if matches!(code, "40001" | "40P01" | "55P03") || code.starts_with("57P") || code.starts_with("08") {
+    } else if matches!(state, "40001" | "40P01" | "55P03") || state.starts_with("57P") || state.starts_with("08") {
         Class::Unavailable
     } else {
         Class::Internal
@@ -221,13 +257,12 @@ mod tests {
 
     #[test]
     fn codes_have_classes() {
-        assert_eq!(class_of_code(Some("5"), ""), Class::Unavailable);
-        assert_eq!(class_of_code(Some("517"), ""), Class::Unavailable);
-        assert_eq!(class_of_code(Some("13"), ""), Class::ResourceExhausted);
-        assert_eq!(class_of_code(Some("40P01"), ""), Class::Unavailable);
-        assert_eq!(class_of_code(Some("53100"), ""), Class::ResourceExhausted);
-        assert_eq!(class_of_code(Some("42601"), ""), Class::Internal);
-        assert_eq!(class_of_code(Some("1"), ""), Class::Internal);
+        for (code, class) in [(5, Class::Unavailable), (517, Class::Unavailable), (13, Class::ResourceExhausted), (1, Class::Internal)] {
+            assert_eq!(class_of_sqlite(code), class, "{code}");
+        }
+        for (state, class) in [("40P01", Class::Unavailable), ("53100", Class::ResourceExhausted), ("42601", Class::Internal)] {
+            assert_eq!(class_of_state(state), class, "{state}");
+        }
     }
 
     #[test]

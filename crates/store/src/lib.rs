@@ -26,7 +26,7 @@ mod wake;
 mod writer;
 
 pub use entity::{QueuedTask, RunCursor, TaskCursor, TaskFilter, WorktreeFilter};
-pub use error::Error;
+pub use error::{Driver, Error};
 pub use futures::future::BoxFuture;
 pub use lock::{DirLock, Holder, LOCK_FILE, lock_data_dir};
 pub use log::{IDEMPOTENCY_HOURS, OutboxRow, Stored};

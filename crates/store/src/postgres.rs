@@ -1,7 +1,7 @@
 //! PostgreSQL: the pool, transactions, migrations under an advisory lock, and the listener that turns other
 //! nodes' commits into wake-ups here.
 
-use crate::conn::{Conn, Link, begin};
+use crate::conn::{Conn, Link};
 use crate::error::Error;
 use crate::migrate::{Dialect, Migration, VERSION_FETCH, VERSION_INSERT, VERSION_TABLE, pending};
 use crate::tx::{CHANNEL, Env, News, Read, Tx, Woken};
@@ -116,9 +116,18 @@ impl Server {
         task.await.unwrap_or_else(|_| Err(Domain::internal("a command panicked in the middle of its transaction")))
     }
 
-    /// A snapshot.
-    pub(crate) async fn begin_read(&self) -> Result<Transaction<'static, Postgres>, Error> {
-        begin(&self.pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+    /// Runs `f` on one consistent snapshot.
+    pub(crate) async fn read<T, F>(&self, env: Env, f: F) -> DomainResult<T>
+    where
+        T: Send + 'static,
+        F: for<'a> FnOnce(&'a mut Read) -> BoxFuture<'a, DomainResult<T>> + Send + 'static,
+    {
+        let link = begin(&self.pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+        let mut read = Read::new(Conn::new(Link::Postgres(link)), env);
+        let answer = f(&mut read).await;
+        // Nobody has to wait for the snapshot to be given back.
+        tokio::spawn(read.end());
+        answer
     }
 
     pub(crate) async fn close(&self) {
@@ -139,10 +148,22 @@ impl Drop for Server {
     }
 }
 
+/// Begins a transaction in a task of its own: a caller that goes away in the middle of `BEGIN` would otherwise
+/// leave a connection in the pool that is inside a transaction nobody knows of (sqlx counts it only afterwards).
+/// Here an unwanted transaction is finished like any other that is dropped.
+async fn begin(pool: &PgPool, sql: &'static str) -> Result<Transaction<'static, Postgres>, Error> {
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin_with(sql).await }).await;
+    match begun.unwrap_or(Err(sqlx::Error::WorkerCrashed)) {
+        Err(sqlx::Error::PoolClosed) => Err(Error::Closed),
+        other => other.map_err(|e| Error::database("beginning a transaction", e)),
+    }
+}
+
 async fn commit(tx: Tx) -> Result<(), Error> {
     match tx.read.conn.link {
         Link::Postgres(tx) => tx.commit().await.map_err(|e| Error::database("committing a transaction", e)),
-        Link::Reader(_) | Link::Writer(_) => Ok(()),
+        Link::Sqlite(_) => Ok(()),
     }
 }
 

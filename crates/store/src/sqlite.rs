@@ -1,14 +1,20 @@
 //! SQLite: how its connections are set, and how a file is migrated without ever being at risk.
 //!
 //! Before an existing file is migrated it is copied, byte for byte; if the migration fails, the copy is put
-//! back. The caller holds the data folder's lock all the while.
+//! back. The caller holds the data folder's lock all the while. Nothing here is asynchronous: it waits for the disk
+//! where it is called.
 
-use crate::conn::begin;
+mod readers;
+mod statement;
+
+pub(crate) use readers::{Readers, open_readers};
+pub(crate) use statement::{rows, run};
+
 use crate::error::Error;
 use crate::migrate::{Dialect, Migration, VERSION_FETCH, VERSION_INSERT, VERSION_TABLE, pending};
+use crate::value::values;
 use jiff::Timestamp;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,89 +22,69 @@ use std::time::Duration;
 
 /// How long a statement waits for a lock that somebody outside (a backup tool) holds.
 const BUSY: Duration = Duration::from_secs(5);
-/// Readers at once; more wait.
-const READERS: u32 = 4;
 /// Prepared statements kept per connection.
 const STATEMENTS: usize = 512;
-
-fn options(path: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new().filename(path).busy_timeout(BUSY).statement_cache_capacity(STATEMENTS)
-}
 
 fn doing(what: &str, path: &Path) -> String {
     format!("{what} the database {}", path.display())
 }
 
+/// Opens the file, which is there, and lets `set` say how the connection is to be.
+fn connect(path: &Path, set: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<Connection, Error> {
+    // A connection is used by one thread at a time, so that SQLite needs no locks of its own.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).and_then(|conn| {
+        conn.busy_timeout(BUSY)?;
+        conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        set(&conn)?;
+        Ok(conn)
+    });
+    opened.map_err(|e| Error::database(doing("opening", path), e))
+}
+
 /// The one connection that writes.
-pub(crate) async fn open_writer(path: &Path) -> Result<SqliteConnection, Error> {
-    let options = options(path)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .pragma("journal_size_limit", "67108864");
-    options.connect().await.map_err(|e| Error::database(doing("opening", path), e))
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, Error> {
+    connect(path, |conn| {
+        conn.pragma_update(None, "journal_mode", "wal")?;
+        conn.pragma_update(None, "synchronous", "full")?;
+        conn.pragma_update(None, "foreign_keys", true)?;
+        conn.pragma_update(None, "journal_size_limit", 67_108_864)
+    })
 }
 
-/// The connections that read.
-pub(crate) struct Readers {
-    pool: SqlitePool,
-}
-
-/// Opens the readers; the writer has been opened before.
-pub(crate) async fn open_readers(path: &Path) -> Result<Readers, Error> {
-    let pool = SqlitePoolOptions::new()
-        .max_connections(READERS)
-        .acquire_timeout(Duration::from_secs(30))
-        .idle_timeout(None)
-        .max_lifetime(None)
-        // A file doesn't hang up.
-        .test_before_acquire(false)
-        .connect_with(options(path).pragma("query_only", "1"))
-        .await
-        .map_err(|e| Error::database(doing("opening", path), e))?;
-    Ok(Readers { pool })
-}
-
-impl Readers {
-    /// A snapshot.
-    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Sqlite>, Error> {
-        begin(&self.pool, "BEGIN DEFERRED").await
-    }
-
-    pub(crate) async fn close(&self) {
-        self.pool.close().await;
-    }
+/// A connection that reads.
+fn open_reader(path: &Path) -> Result<Connection, Error> {
+    connect(path, |conn| conn.pragma_update(None, "query_only", true))
 }
 
 /// Brings the file at `path` to the newest version, making it where it is missing.
-pub(crate) async fn migrate(path: &Path, backup_dir: &Path, migrations: &[Migration], now: Timestamp) -> Result<(), Error> {
+pub(crate) fn migrate(path: &Path, backup_dir: &Path, migrations: &[Migration], now: Timestamp) -> Result<(), Error> {
     let exists = path.metadata().is_ok_and(|data| data.len() > 0);
     if !exists {
         create(path)?;
     }
-    let mut conn = connect_bare(path).await?;
-    let found = version(&mut conn, path).await;
+    let conn = connect_bare(path)?;
+    let found = version(&conn, path);
     let steps = found.and_then(|found| pending(&path.display().to_string(), found, migrations).map(|steps| (found, steps)));
     let (found, steps) = match steps {
         Ok((found, steps)) if !steps.is_empty() => (found, steps),
         other => {
-            let closed = conn.close().await.map_err(|e| Error::database(doing("closing", path), e));
+            let closed = close(conn, path);
             return other.map(|_| ()).and(closed);
         }
     };
-    let backup =
-        if found > 0 { Some(back_up(conn, path, backup_dir, found, now).await?) } else { close(conn, path).await.map(|()| None)? };
-    let mut conn = connect_bare(path).await?;
-    let applied = apply(&mut conn, path, &steps, backup.as_ref(), now).await;
+    let backup = if found > 0 { Some(back_up(conn, path, backup_dir, found, now)?) } else { close(conn, path).map(|()| None)? };
+    let mut conn = connect_bare(path)?;
+    let applied = apply(&mut conn, path, &steps, backup.as_ref(), now);
     match (applied, backup) {
         (Ok(()), backup) => {
             if let Some(backup) = backup {
                 tracing::info!(database = %path.display(), backup = %backup.display(), from = found, "the database was migrated; its backup is kept");
             }
-            close(conn, path).await
+            close(conn, path)
         }
         (Err(error), backup) => {
-            let _ = conn.close().await;
+            let _ = conn.close();
             if let Some(backup) = backup {
                 restore(path, &backup).map_err(|problem| Error::Restore {
                     path: path.into(),
@@ -126,33 +112,32 @@ fn create(path: &Path) -> Result<(), Error> {
 }
 
 /// A connection that changes no settings of the file; foreign keys are checked once, at the end.
-async fn connect_bare(path: &Path) -> Result<SqliteConnection, Error> {
-    options(path).foreign_keys(false).connect().await.map_err(|e| Error::database(doing("opening", path), e))
+fn connect_bare(path: &Path) -> Result<Connection, Error> {
+    connect(path, |conn| conn.pragma_update(None, "foreign_keys", false))
 }
 
-async fn close(conn: SqliteConnection, path: &Path) -> Result<(), Error> {
-    conn.close().await.map_err(|e| Error::database(doing("closing", path), e))
+fn close(conn: Connection, path: &Path) -> Result<(), Error> {
+    conn.close().map_err(|(_, e)| Error::database(doing("closing", path), e))
 }
 
-async fn number(conn: &mut SqliteConnection, path: &Path, sql: &'static str) -> Result<i64, Error> {
-    let row = sqlx::query(sql).fetch_one(conn).await;
-    row.and_then(|row| row.try_get_unchecked(0)).map_err(|e| Error::database(doing("reading", path), e))
+fn number(conn: &Connection, path: &Path, sql: &str) -> Result<i64, Error> {
+    conn.query_row(sql, [], |row| row.get(0)).map_err(|e| Error::database(doing("reading", path), e))
 }
 
-async fn version(conn: &mut SqliteConnection, path: &Path) -> Result<i64, Error> {
-    if number(conn, path, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_version'").await? > 0 {
-        return number(conn, path, VERSION_FETCH).await;
+fn version(conn: &Connection, path: &Path) -> Result<i64, Error> {
+    if number(conn, path, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_version'")? > 0 {
+        return number(conn, path, VERSION_FETCH);
     }
-    match number(conn, path, "SELECT COUNT(*) FROM sqlite_master").await? {
+    match number(conn, path, "SELECT COUNT(*) FROM sqlite_master")? {
         0 => Ok(0),
         _ => Err(Error::Foreign { path: path.into() }),
     }
 }
 
 /// Moves what is in the write-ahead log into the file, closes it and copies it.
-async fn back_up(mut conn: SqliteConnection, path: &Path, dir: &Path, found: i64, now: Timestamp) -> Result<PathBuf, Error> {
-    let busy = number(&mut conn, path, "PRAGMA wal_checkpoint(TRUNCATE)").await?;
-    close(conn, path).await?;
+fn back_up(conn: Connection, path: &Path, dir: &Path, found: i64, now: Timestamp) -> Result<PathBuf, Error> {
+    let busy = number(&conn, path, "PRAGMA wal_checkpoint(TRUNCATE)")?;
+    close(conn, path)?;
     if busy != 0 {
         return Err(Error::InUse { path: path.into() });
     }
@@ -195,13 +180,7 @@ fn restore(path: &Path, backup: &Path) -> io::Result<()> {
 }
 
 /// Applies every step in one transaction.
-async fn apply(
-    conn: &mut SqliteConnection,
-    path: &Path,
-    steps: &[&Migration],
-    backup: Option<&PathBuf>,
-    now: Timestamp,
-) -> Result<(), Error> {
+fn apply(conn: &mut Connection, path: &Path, steps: &[&Migration], backup: Option<&PathBuf>, now: Timestamp) -> Result<(), Error> {
     let failed = |step: &Migration, cause: String| Error::Migration {
         place: path.display().to_string(),
         version: step.version,
@@ -209,22 +188,22 @@ async fn apply(
         cause,
         backup: backup.cloned(),
     };
-    let mut tx = conn.begin_with("BEGIN IMMEDIATE").await.map_err(|e| Error::database(doing("migrating", path), e))?;
+    let begun = conn.transaction_with_behavior(TransactionBehavior::Immediate);
+    let tx = begun.map_err(|e| Error::database(doing("migrating", path), e))?;
     for step in steps {
-        let done = async {
-            sqlx::raw_sql(VERSION_TABLE).execute(&mut *tx).await?;
-            sqlx::raw_sql(AssertSqlSafe(step.text(Dialect::Sqlite))).execute(&mut *tx).await?;
-            let insert = sqlx::query(VERSION_INSERT).bind(step.version).bind(step.name).bind(now.as_microsecond());
-            insert.execute(&mut *tx).await?;
-            sqlx::query("PRAGMA foreign_key_check").fetch_all(&mut *tx).await
+        let done = || {
+            tx.execute_batch(VERSION_TABLE)?;
+            tx.execute_batch(&step.text(Dialect::Sqlite))?;
+            run(&tx, VERSION_INSERT, &values![step.version, step.name.to_owned(), now])?;
+            rows(&tx, "PRAGMA foreign_key_check", &[])
         };
-        let dangling = done.await.map_err(|e| failed(step, e.to_string()))?;
+        let dangling = done().map_err(|e| failed(step, e.to_string()))?;
         if !dangling.is_empty() {
             return Err(failed(step, format!("{} rows would refer to rows that don't exist", dangling.len())));
         }
     }
     let last = steps.last().copied();
-    tx.commit().await.map_err(|e| match last {
+    tx.commit().map_err(|e| match last {
         Some(step) => failed(step, e.to_string()),
         None => Error::database(doing("migrating", path), e),
     })
@@ -234,26 +213,28 @@ async fn apply(
 mod tests {
     use super::*;
 
-    async fn pragma(conn: &mut SqliteConnection, name: &str) -> String {
-        let row = sqlx::query(AssertSqlSafe(format!("PRAGMA {name}"))).fetch_one(conn).await.unwrap();
-        row.try_get_unchecked::<String, _>(0).unwrap()
+    fn pragma(conn: &Connection, name: &str) -> String {
+        conn.query_row(&format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}"), [], |row| row.get(0)).unwrap()
     }
 
-    #[tokio::test]
-    async fn connections_are_set_as_promised() {
+    #[test]
+    fn connections_are_set_as_promised() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.db");
         create(&path).unwrap();
-        let mut writer = open_writer(&path).await.unwrap();
-        for (name, value) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1"), ("busy_timeout", "5000")] {
-            assert_eq!(pragma(&mut writer, name).await, value, "{name}");
+        let writer = open_writer(&path).unwrap();
+        for (name, value) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
+            assert_eq!(pragma(&writer, name), value, "{name}");
         }
-        let readers = open_readers(&path).await.unwrap();
-        let mut reader = readers.begin().await.unwrap();
-        for (name, value) in [("journal_mode", "wal"), ("query_only", "1"), ("busy_timeout", "5000")] {
-            assert_eq!(pragma(&mut reader, name).await, value, "{name}");
+        let reader = open_reader(&path).unwrap();
+        for (name, value) in [("journal_mode", "wal"), ("query_only", "1")] {
+            assert_eq!(pragma(&reader, name), value, "{name}");
         }
-        assert!(sqlx::query("CREATE TABLE t (x)").execute(&mut *reader).await.is_err());
+        for conn in [&writer, &reader] {
+            let busy: i64 = conn.query_row("PRAGMA busy_timeout", [], |row| row.get(0)).unwrap();
+            assert_eq!(busy, 5000);
+        }
+        assert!(reader.execute_batch("CREATE TABLE t (x)").is_err());
     }
 
     #[cfg(unix)]

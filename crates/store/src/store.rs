@@ -1,6 +1,5 @@
 //! The store: opening, closing, and the two ways in, [`Store::write`] and [`Store::read`].
 
-use crate::conn::{Conn, Link};
 use crate::error::Error;
 use crate::migrate::{self, Migration};
 use crate::postgres::{self, Server};
@@ -83,10 +82,10 @@ impl Store {
         let wakes = Arc::new(Wakes::default());
         let backend = match options.database {
             Database::Sqlite { path } => {
-                sqlite::migrate(&path, &options.backup_dir, &migrations, env.now()).await?;
-                let conn = sqlite::open_writer(&path).await?;
-                let readers = sqlite::open_readers(&path).await?;
-                Backend::Sqlite { writer: Writer::start(conn, path, env.clone(), Arc::clone(&wakes)), readers }
+                sqlite::migrate(&path, &options.backup_dir, &migrations, env.now())?;
+                let conn = sqlite::open_writer(&path)?;
+                let readers = sqlite::open_readers(path.clone())?;
+                Backend::Sqlite { writer: Writer::start(conn, path, env.clone(), Arc::clone(&wakes))?, readers }
             }
             Database::Postgres { url } => Backend::Postgres(postgres::open(&url, &migrations, env.now(), Arc::clone(&wakes)).await?),
         };
@@ -122,15 +121,10 @@ impl Store {
         F: for<'a> FnOnce(&'a mut Read) -> BoxFuture<'a, Result<T>> + Send + 'static,
     {
         self.inner.reads.fetch_add(1, Ordering::Relaxed);
-        let link = match &self.inner.backend {
-            Backend::Sqlite { readers, .. } => Link::Reader(readers.begin().await?),
-            Backend::Postgres(server) => Link::Postgres(server.begin_read().await?),
-        };
-        let mut read = Read::new(Conn::new(link), self.inner.env.clone());
-        let answer = f(&mut read).await;
-        // Nobody has to wait for the snapshot to be given back.
-        tokio::spawn(read.end());
-        answer
+        match &self.inner.backend {
+            Backend::Sqlite { readers, .. } => readers.read(self.inner.env.clone(), f).await,
+            Backend::Postgres(server) => server.read(self.inner.env.clone(), f).await,
+        }
     }
 
     /// The events of `workspace` after number `after`, for ever; see [`Subscription`].

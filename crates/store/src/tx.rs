@@ -52,14 +52,11 @@ impl Read {
         &*self.env.ids
     }
 
-    /// Gives the connection back. What goes wrong here changes nothing that was read.
+    /// Gives the connection to PostgreSQL back. What goes wrong here changes nothing that was read.
     pub(crate) async fn end(self) {
-        let ended = match self.conn.link {
-            Link::Reader(tx) => tx.rollback().await,
-            Link::Postgres(tx) => tx.rollback().await,
-            Link::Writer(_) => Ok(()),
-        };
-        if let Err(error) = ended {
+        if let Link::Postgres(tx) = self.conn.link
+            && let Err(error) = tx.rollback().await
+        {
             tracing::debug!(%error, "a finished read could not be ended properly; its connection is given up");
         }
     }

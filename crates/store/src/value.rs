@@ -3,11 +3,11 @@
 
 use crate::error::Error;
 use jiff::Timestamp;
+use rusqlite::types::Value as Cell;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sqlx::Row as _;
 use sqlx::postgres::PgRow;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row as _, ValueRef as _};
 use taskyard_domain::alias::Vocabulary;
 use taskyard_domain::name::ShortId;
 
@@ -46,36 +46,39 @@ impl Value {
 
 /// A row of either database.
 pub(crate) enum Row {
-    Sqlite(SqliteRow),
+    Sqlite(Vec<Cell>),
     Postgres(PgRow),
 }
 
 impl Row {
-    fn value(&self, index: usize, kind: Kind) -> Result<Value, sqlx::Error> {
+    fn value(&self, index: usize, kind: Kind) -> Result<Value, String> {
         match self {
-            Row::Sqlite(row) => {
-                // SQLite has no typed null: ask for it first, or it would read as 0 or ''.
-                if row.try_get_raw(index)?.is_null() {
-                    return Ok(Value::null(kind));
-                }
-                Ok(match kind {
-                    Kind::Int => Value::Int(Some(row.try_get_unchecked(index)?)),
-                    Kind::Real => Value::Real(Some(row.try_get_unchecked(index)?)),
-                    Kind::Text => Value::Text(Some(row.try_get_unchecked(index)?)),
-                })
+            Row::Sqlite(cells) => match (cells.get(index), kind) {
+                // SQLite has no typed null.
+                (Some(Cell::Null), kind) => Ok(Value::null(kind)),
+                (Some(Cell::Integer(number)), Kind::Int) => Ok(Value::Int(Some(*number))),
+                (Some(Cell::Real(number)), Kind::Real) => Ok(Value::Real(Some(*number))),
+                #[allow(clippy::cast_precision_loss, reason = "a whole number in a place for fractions, as a literal in a query gives it")]
+                (Some(Cell::Integer(number)), Kind::Real) => Ok(Value::Real(Some(*number as f64))),
+                (Some(Cell::Text(text)), Kind::Text) => Ok(Value::Text(Some(text.clone()))),
+                (Some(other), kind) => Err(format!("a value of the kind {kind:?} is expected, not {}", other.data_type())),
+                (None, _) => Err(format!("there is no column {index}")),
+            },
+            Row::Postgres(row) => {
+                let value = match kind {
+                    Kind::Int => row.try_get(index).map(Value::Int),
+                    Kind::Real => row.try_get(index).map(Value::Real),
+                    Kind::Text => row.try_get(index).map(Value::Text),
+                };
+                value.map_err(|error| error.to_string())
             }
-            Row::Postgres(row) => Ok(match kind {
-                Kind::Int => Value::Int(row.try_get(index)?),
-                Kind::Real => Value::Real(row.try_get(index)?),
-                Kind::Text => Value::Text(row.try_get(index)?),
-            }),
         }
     }
 
     /// The field at `index`; `what` and `column` name it in the error.
     pub(crate) fn get<T: Field>(&self, index: usize, what: &'static str, column: &str) -> Result<T, Error> {
         let problem = |problem: String| Error::Stored { what, column: column.into(), problem };
-        let value = self.value(index, T::KIND).map_err(|e| problem(e.to_string()))?;
+        let value = self.value(index, T::KIND).map_err(problem)?;
         T::read(value).map_err(problem)
     }
 

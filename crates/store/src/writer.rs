@@ -1,4 +1,5 @@
-//! The SQLite writer: one task that owns the one writing connection.
+//! The SQLite writer: one thread that owns the one writing connection, and on which every statement of a command runs
+//! without another thread being asked.
 //!
 //! It takes commands from a queue, runs each in a savepoint (the first of a transaction needs none), commits what
 //! is waiting together and answers after the commit. A command that fails rolls back its own work only; a commit that
@@ -10,11 +11,12 @@ use crate::tx::{Env, Read, Tx, Woken};
 use crate::wake::Wakes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use sqlx::SqliteConnection;
+use rusqlite::Connection;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use taskyard_domain::{Error as Domain, Result};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 /// Commands that wait at most; more callers wait for a place.
@@ -88,11 +90,16 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the writer on its connection. It ends when the store is closed or dropped.
-    pub(crate) fn start(conn: SqliteConnection, path: PathBuf, env: Env, wakes: Arc<Wakes>) -> Self {
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn start(conn: Connection, path: PathBuf, env: Env, wakes: Arc<Wakes>) -> Result<Self, Error> {
         let (queue, messages) = mpsc::channel(QUEUE);
-        let tx = Tx::new(Read::new(Conn::new(Link::Writer(Box::new(conn))), env));
-        tokio::spawn(Loop { messages, tx, path, wakes }.run());
-        Self { queue }
+        let tx = Tx::new(Read::new(Conn::new(Link::Sqlite(conn)), env));
+        let (runtime, work) = (Handle::current(), Loop { messages, tx, path: path.clone(), wakes });
+        let started = std::thread::Builder::new().name("taskyard-writer".into()).spawn(move || runtime.block_on(work.run()));
+        started.map_err(|source| Error::File { doing: "starting the writer of", path, source })?;
+        Ok(Self { queue })
     }
 
     /// Hands a command over and waits for its commit.
@@ -144,8 +151,8 @@ impl Loop {
             }
         }
         self.messages.close();
-        let Link::Writer(conn) = self.tx.read.conn.link else { return };
-        if let Err(error) = sqlx::Connection::close(*conn).await {
+        let Link::Sqlite(conn) = self.tx.read.conn.link else { return };
+        if let Err((_, error)) = conn.close() {
             tracing::warn!(path = %self.path.display(), %error, "the database could not be closed cleanly; nothing committed is lost");
         }
         if let Some(done) = closing {
@@ -226,8 +233,8 @@ impl Loop {
         if self.statement("BEGIN IMMEDIATE").await.is_ok() && self.statement("ROLLBACK").await.is_ok() {
             return;
         }
-        match crate::sqlite::open_writer(&self.path).await {
-            Ok(conn) => self.tx.read.conn = Conn::new(Link::Writer(Box::new(conn))),
+        match crate::sqlite::open_writer(&self.path) {
+            Ok(conn) => self.tx.read.conn = Conn::new(Link::Sqlite(conn)),
             Err(error) => tracing::error!(path = %self.path.display(), %error, "the database can't be written at present"),
         }
     }
