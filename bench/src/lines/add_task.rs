@@ -26,7 +26,7 @@ pub async fn lines(place: &Place) -> Result<Vec<Line>> {
     let mut yard = Yard::new(place).await?;
     yard.make_list(None).await?;
     let bare_folder = place.folder("bare")?;
-    let mut bare = Inserts::new(bare_folder.path()).await?;
+    let mut bare = Inserts::new(bare_folder.path())?;
     let mut mcp = yard.mcp().await?;
     let number = Arc::new(AtomicUsize::new(0));
     let mut last = String::new();
@@ -36,7 +36,7 @@ pub async fn lines(place: &Place) -> Result<Vec<Line>> {
     let (mut inserts, mut reads, mut adds) = (Samples::default(), Samples::default(), Samples::default());
     for _ in 0..place.count(20) {
         for _ in 0..TURN {
-            inserts.push(bare.one().await?);
+            inserts.push(bare.one()?);
         }
         for _ in 0..TURN {
             let (id, took) = add(&mut mcp, &yard, &number).await?;
@@ -73,7 +73,7 @@ async fn throughput(place: &Place, yard: &Yard, bare: &mut Inserts, number: &Arc
     for _ in 0..5 {
         let begun = Instant::now();
         for _ in 0..count {
-            bare.one().await?;
+            bare.one()?;
         }
         theirs.push(rate(count, begun.elapsed()));
         let begun = Instant::now();

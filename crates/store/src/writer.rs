@@ -200,11 +200,13 @@ impl Loop {
         }
         if state.is_err() {
             self.recover().await;
-        } else {
-            woken.iter().for_each(|woken| self.wakes.wake(woken));
         }
+        // Whoever asked comes before those who only listen.
         for command in ran {
             command.answer(state.clone());
+        }
+        if state.is_ok() {
+            woken.iter().for_each(|woken| self.wakes.wake(woken));
         }
         closing
     }

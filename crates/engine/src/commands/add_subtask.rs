@@ -51,8 +51,11 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AddSubtask) -> Result<AddTaskO
         return Err(Error::precondition(format!("{} is archived and takes no subtasks", parent.short_id)).with_field("parent_id"));
     }
     let list = tx.list_fetch(parent.list_id).await?.ok_or_else(|| Error::internal(format!("{} has no list", parent.short_id)))?;
+    let workspace = tx.workspace_fetch(parent.workspace_id).await?;
+    let workspace = workspace.ok_or_else(|| Error::internal(format!("{} has no workspace", parent.short_id)))?;
     let new = NewTask {
         list,
+        workspace,
         title: check::title("title", &input.title)?,
         description: check::text("description", input.description.as_deref().unwrap_or_default(), check::DESCRIPTION)?,
         config: parent.config.clone(),

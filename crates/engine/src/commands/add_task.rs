@@ -5,9 +5,9 @@ use super::creation::{self, NewTask};
 use crate::change::Key;
 use crate::{Caller, Engine, handle};
 use serde::{Deserialize, Serialize};
-use taskyard_domain::Result;
 use taskyard_domain::list::Config;
 use taskyard_domain::task::Task;
+use taskyard_domain::{Error, Result};
 use taskyard_store::Tx;
 
 /// A new task.
@@ -109,7 +109,8 @@ impl Engine {
 async fn add(tx: &mut Tx, caller: &Caller, input: AddTask) -> Result<AddTaskOutput> {
     let key = Key::of(caller, "add_task", input.idempotency_key.as_deref(), &input)?;
     let list = handle::list(tx, caller, "list_id", &input.list_id).await?;
-    tx.workspace_lock(list.workspace_id).await?;
+    let workspace = tx.workspace_lock(list.workspace_id).await?;
+    let workspace = workspace.ok_or_else(|| Error::internal(format!("the list {} has no workspace", list.id)))?;
     if let Some(before) = Key::replay::<AddTaskOutput>(key.as_ref(), tx, list.workspace_id).await? {
         return Ok(AddTaskOutput { replayed: true, ..before });
     }
@@ -131,6 +132,7 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AddTask) -> Result<AddTaskOutp
         blockers: blockers.clone(),
         queue: input.queue,
         list,
+        workspace,
     };
     let task = creation::create(tx, caller, new).await?;
     let output = AddTaskOutput::of(&task, &blockers);

@@ -17,6 +17,8 @@ use taskyard_store::{Read, Tx};
 #[derive(Debug, Clone)]
 pub(crate) struct NewTask {
     pub list: List,
+    /// The list's.
+    pub workspace: Workspace,
     pub parent: Option<Task>,
     pub title: String,
     pub description: String,
@@ -38,11 +40,9 @@ pub(crate) struct NewTask {
 /// `INVALID_ARGUMENT` for an unknown model; `FAILED_PRECONDITION` when it is to be queued and repository or profile
 /// don't resolve.
 pub(crate) async fn create(tx: &mut Tx, caller: &Caller, new: NewTask) -> Result<Task> {
-    let workspace = tx.workspace_fetch(new.list.workspace_id).await?;
-    let workspace = workspace.ok_or_else(|| Error::internal(format!("the list {} has no workspace", new.list.id)))?;
-    let number = tx.workspace_next_number(workspace.id).await?;
-    let task = draft(tx, caller, &workspace, number, &new)?;
-    let mut levels = Levels { task, list: new.list.clone(), workspace };
+    let number = tx.workspace_next_number(new.workspace.id).await?;
+    let task = draft(tx, caller, number, &new)?;
+    let mut levels = Levels { task, list: new.list.clone(), workspace: new.workspace.clone() };
     if let Some(text) = &new.model {
         let runner = Scope::of(&levels).runner(tx).await?;
         levels.task.config.model = config::model(text, runner.as_ref())?;
@@ -67,13 +67,13 @@ pub(crate) async fn create(tx: &mut Tx, caller: &Caller, new: NewTask) -> Result
     Ok(task)
 }
 
-fn draft(tx: &Tx, caller: &Caller, workspace: &Workspace, number: i64, new: &NewTask) -> Result<Task> {
+fn draft(tx: &Tx, caller: &Caller, number: i64, new: &NewTask) -> Result<Task> {
     let now = tx.now();
     Ok(Task {
         id: TaskId::new(tx.ids()),
-        workspace_id: workspace.id,
+        workspace_id: new.workspace.id,
         list_id: new.list.id,
-        short_id: ShortId::new(&workspace.task_prefix, number),
+        short_id: ShortId::new(&new.workspace.task_prefix, number),
         title: new.title.clone(),
         description: new.description.clone(),
         kind: Kind::Task,
