@@ -149,6 +149,9 @@ impl Engine {
                 if self.shutdown().is_cancelled() {
                     return Ok(None);
                 }
+                if lane == Lane::Tidying {
+                    self.merges_quiet().await;
+                }
                 self.run_effect(row).await?;
             }
         }

@@ -2,6 +2,8 @@
 
 use crate::commands::list_agents::Detected;
 use crate::effect::Lane;
+use crate::listings::Listings;
+use crate::merge::Asked;
 use crate::session::Sessions;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
@@ -103,6 +105,8 @@ struct Inner {
     sessions: Sessions,
     detected: Detected,
     repair_wanted: Notify,
+    merges_asked: Asked,
+    listings: Listings,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -116,6 +120,8 @@ impl Engine {
             sessions: Sessions::default(),
             detected: Detected::default(),
             repair_wanted: Notify::new(),
+            merges_asked: Asked::default(),
+            listings: Listings::default(),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         }))
@@ -181,6 +187,14 @@ impl Engine {
 
     pub(crate) fn node(&self) -> &str {
         &self.0.options.node
+    }
+
+    pub(crate) fn merges_asked(&self) -> &Asked {
+        &self.0.merges_asked
+    }
+
+    pub(crate) fn listings(&self) -> &Listings {
+        &self.0.listings
     }
 
     pub(crate) fn sessions(&self) -> &Sessions {

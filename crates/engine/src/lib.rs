@@ -13,6 +13,7 @@ mod engine;
 mod facts;
 mod fold;
 mod handle;
+mod listings;
 mod merge;
 pub mod operator;
 #[cfg(test)]

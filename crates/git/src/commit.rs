@@ -103,7 +103,7 @@ pub async fn auto_commit(project: &Repo, worktree: &Repo, what: &AutoCommit<'_>)
     back_up(worktree)?;
     let was_switched = project.check_not_switched_bare().is_err();
     let made = commit(project, worktree, &choice, what).await;
-    let now = Repo::open(project.git(), project.root()).await?.check_not_switched_bare();
+    let now = project.again().await?.check_not_switched_bare();
     let switched = if was_switched { Ok(()) } else { now };
     match made {
         Ok(commit) => {
@@ -189,7 +189,7 @@ async fn commit(project: &Repo, worktree: &Repo, choice: &Choice, what: &AutoCom
     let call = hooks.iter().fold(call, |call, hooks| call.arg("-c").arg(hooks.setting()));
     let call = call.args(["commit", "--quiet", "--no-edit", "-F", "-"]).by(&what.author.who).input(text(what.message));
     run_with_hooks(call, hooks.as_ref(), sign).await?;
-    worktree.call("read the commit").args(["rev-parse", "--verify", "HEAD^{commit}"]).oid().await.map(Some)
+    worktree.resolve("HEAD").await
 }
 
 /// An agent that was ended while it ran git leaves its index, HEAD or branch locked for ever. These locks are taken away

@@ -205,12 +205,34 @@ impl Diff {
         Ok(Self { repo: repo.clone(), end, base, tip, ahead, behind, uncommitted })
     }
 
+    /// The git folder that all worktrees of its repository share.
+    pub fn common_dir(&self) -> &Path {
+        self.repo.common_dir()
+    }
+
     /// All files that differ, by name, without their patches.
     ///
     /// # Errors
     /// Git's.
     pub async fn files(&self) -> Result<Vec<FileChange>> {
-        let output = self.sides(self.call("list changed files").args(["--raw", "--numstat", "-z"])).run().await?;
+        self.listed(None).await
+    }
+
+    /// Those of the files that are `path` or inside it, found without looking at any other. `None` when files were added or
+    /// deleted there: where they came from, or went to, only the whole listing says.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn files_below(&self, path: &FilePath) -> Result<Option<Vec<FileChange>>> {
+        let files = self.listed(Some(path)).await?;
+        let has_both_sides = |file: &FileChange| !matches!(file.status, Status::Added | Status::Deleted);
+        Ok(files.iter().all(has_both_sides).then_some(files))
+    }
+
+    async fn listed(&self, below: Option<&FilePath>) -> Result<Vec<FileChange>> {
+        let call = self.sides(self.call("list changed files").args(["--raw", "--numstat", "-z"]));
+        let call = below.iter().fold(call, |call, path| call.arg("--").arg(path.as_os_str()));
+        let output = call.run().await?;
         let mut files = read_listing(&output.stdout)?;
         let sizes = self.sizes(&files).await?;
         for file in &mut files {

@@ -2,6 +2,7 @@
 //!
 //! Reads only.
 
+use crate::contents::Contents;
 use crate::error::Result;
 use crate::repo::Repo;
 use crate::runner::split_nul;
@@ -58,14 +59,24 @@ impl Filter {
 /// # Errors
 /// Git's.
 pub async fn facts(repo: &Repo) -> Result<Facts> {
+    match repo.resolve("HEAD").await? {
+        Some(head) => facts_of(repo, &Contents::of_commit(repo, &head).await?).await,
+        None => facts_of(repo, &Contents::default()).await,
+    }
+}
+
+/// The same for a repository whose last commit is known to hold `contents`.
+///
+/// # Errors
+/// Git's.
+pub async fn facts_of(repo: &Repo, contents: &Contents) -> Result<Facts> {
     let has_commits = repo.has_commits().await?;
-    let mut facts = Facts { has_commits, submodules: false, filters: Vec::new(), notes: Vec::new() };
+    let submodules = !contents.gitlinks.is_empty();
+    let mut facts = Facts { has_commits, submodules, filters: Vec::new(), notes: Vec::new() };
     if !has_commits {
         facts.notes.push("the repository has no commit yet: make a first commit".into());
     }
-    if repo.resolve("HEAD").await?.is_some() {
-        let tree = repo.call("look for submodules").args(["ls-tree", "-r", "-z", "HEAD"]).fields().await?;
-        facts.submodules = tree.iter().any(|entry| entry.starts_with(b"160000 "));
+    if contents.has_attributes {
         for name in filter_names(repo).await? {
             facts.filters.push(filter(repo, name).await?);
         }

@@ -41,6 +41,32 @@ pub async fn merge_base(repo: &Repo, a: &Oid, b: &Oid) -> Result<Option<Oid>> {
     Ok(Oid::parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
+/// What a merge starts from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fork {
+    /// The best common ancestor of base and tip; `None` when the histories are unrelated.
+    pub merge_base: Option<Oid>,
+    /// The tree of the commit merged onto.
+    pub tree: Oid,
+}
+
+impl Fork {
+    /// For merging `tip` onto `onto`, by one call.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn of(repo: &Repo, onto: &Oid, tip: &Oid) -> Result<Self> {
+        let stage = "find the merge base";
+        let call =
+            repo.call_common(stage).args(["rev-parse", "--revs-only"]).arg(format!("{onto}^{{tree}}")).arg(format!("{onto}...{tip}"));
+        let text = call.text().await?;
+        // The tree, both commits, and `^` before each merge base, the best one first.
+        let merge_base = text.lines().find_map(|line| Oid::parse(line.strip_prefix('^')?));
+        let tree = text.lines().next().and_then(Oid::parse).ok_or_else(|| Error::Unreadable { stage, what: text.clone() })?;
+        Ok(Self { merge_base, tree })
+    }
+}
+
 /// How many commits only `a` has and how many only `b` has.
 ///
 /// # Errors
@@ -67,6 +93,23 @@ pub async fn tree_of(repo: &Repo, commit: &Oid) -> Result<Oid> {
 pub async fn parents(repo: &Repo, commit: &Oid) -> Result<Vec<Oid>> {
     let text = repo.call_common("read a commit").args(["rev-list", "--parents", "--max-count=1"]).arg(commit).text().await?;
     Ok(text.split(' ').skip(1).filter_map(Oid::parse).collect())
+}
+
+/// A path that differs between two commits or trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Its name.
+    pub(crate) path: FilePath,
+    /// Whether only the second one has it.
+    pub(crate) is_new: bool,
+}
+
+/// The paths that differ between two commits; both names of a rename.
+pub(crate) async fn changes(repo: &Repo, before: &Oid, after: &Oid) -> Result<Vec<Changed>> {
+    let call = repo.call_common("list changed files").args(["diff-tree", "-r", "-z", "--no-renames", "--name-status"]);
+    let fields = call.arg(before).arg(after).fields().await?;
+    let pairs = fields.chunks_exact(2);
+    Ok(pairs.map(|pair| Changed { path: FilePath::new(pair[1].as_slice()), is_new: pair[0] == b"A" }).collect())
 }
 
 /// The paths that differ between two commits or trees; both names of a rename.

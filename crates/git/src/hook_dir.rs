@@ -59,10 +59,7 @@ impl HookDir {
 
 /// Where the repository's hooks are: `core.hooksPath`, relative to the user's checkout, else the git folder's.
 async fn hooks_folder(repo: &Repo) -> Result<PathBuf> {
-    // Without our pins, which set that very value.
-    let ask = repo.call("find the hooks").hooks(HookPolicy::Run).args(["config", "--type=path", "-z", "--get", "core.hooksPath"]);
-    let fields = crate::runner::split_nul(&ask.accept(&[0, 1]).await?.stdout);
-    let set = fields.first().filter(|path| !path.is_empty()).map(|path| crate::runner::path_from(path));
+    let set = repo.settings().await?.hooks.as_ref();
     Ok(set.map_or_else(|| repo.common_dir().join("hooks"), |path| repo.root().join(path)))
 }
 

@@ -69,14 +69,16 @@ pub(crate) struct Gitlink {
 
 /// The submodules in the index of `repo`.
 pub(crate) async fn gitlinks(repo: &Repo) -> Result<Vec<Gitlink>> {
-    let entries = repo.call("list submodules").args(["ls-files", "-z", "--stage"]).fields().await?;
-    let link = |entry: &Vec<u8>| {
-        let rest = entry.strip_prefix(b"160000 ")?;
-        let tab = rest.iter().position(|b| *b == b'\t')?;
-        let oid = crate::oid::Oid::parse(std::str::from_utf8(&rest[..tab]).ok()?.split(' ').next()?)?;
-        Some(Gitlink { path: FilePath::new(&rest[tab + 1..]), oid })
-    };
-    Ok(entries.iter().filter_map(link).collect())
+    Ok(crate::contents::Contents::of_index(repo).await?.gitlinks)
+}
+
+/// Reads an entry of a listing of the index (`<mode> <oid> <stage>\t<path>`) or of a tree (`<mode> <type> <oid>\t<path>`), when
+/// it is a submodule.
+pub(crate) fn read_gitlink(entry: &[u8]) -> Option<Gitlink> {
+    let rest = entry.strip_prefix(b"160000 ")?;
+    let tab = rest.iter().position(|b| *b == b'\t')?;
+    let oid = std::str::from_utf8(&rest[..tab]).ok()?.split(' ').find_map(crate::oid::Oid::parse)?;
+    Some(Gitlink { path: FilePath::new(&rest[tab + 1..]), oid })
 }
 
 /// Paths that `.gitmodules` of the checkout declares.

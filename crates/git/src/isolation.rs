@@ -13,14 +13,25 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// [`Error::Isolation`] with what is wrong; git's.
 pub async fn verify(repo: &Repo, path: &Path, branch: Option<&str>) -> Result<()> {
-    verified(repo, path, branch).await.map(drop)
+    look(repo, path, branch, Says::Git).await.map(drop)
 }
 
-/// The same, with the worktree as it was opened for it.
+/// The same by what the files say, where they say it plainly; gives the worktree as it was opened for it.
 ///
 /// # Errors
 /// As [`verify`].
 pub async fn verified(repo: &Repo, path: &Path, branch: Option<&str>) -> Result<Repo> {
+    look(repo, path, branch, Says::Files).await
+}
+
+/// Who says what the folder is.
+#[derive(Clone, Copy)]
+enum Says {
+    Git,
+    Files,
+}
+
+async fn look(repo: &Repo, path: &Path, branch: Option<&str>, says: Says) -> Result<Repo> {
     let wrong = |reason: String| Error::Isolation { path: path.to_owned(), reason };
     let place = resolved(path);
     folder(&place).map_err(&wrong)?;
@@ -32,7 +43,11 @@ pub async fn verified(repo: &Repo, path: &Path, branch: Option<&str>) -> Result<
     if registered_at(&admin).as_deref() != Some(&*place) {
         return Err(wrong("git has another folder registered for it".into()));
     }
-    let seen = match Repo::open(repo.git(), &place).await {
+    let opened = match says {
+        Says::Git => Repo::ask(repo.git(), &place).await,
+        Says::Files => Repo::open(repo.git(), &place).await,
+    };
+    let seen = match opened {
         Ok(seen) => seen,
         Err(Error::NotARepository { .. }) => return Err(wrong("git doesn't take it for a worktree".into())),
         Err(error) => return Err(error),

@@ -6,10 +6,10 @@
 
 use crate::error::{Error, Result};
 use crate::file_path::{FilePath, shown};
-use crate::history;
+use crate::history::{self, Changed};
 use crate::hook_dir::HookDir;
 use crate::oid::Oid;
-use crate::refresh::{self, Checkout};
+use crate::refresh::{self, Checkout, paths};
 use crate::repo::Repo;
 use crate::runner::Policy;
 use serde::Serialize;
@@ -28,6 +28,8 @@ pub struct Landing {
     pub reason: String,
     /// Whether the `reference-transaction` hook runs.
     pub policy: Policy,
+    /// A private ref that may be made along with it, and its commit. Whoever needs it makes sure of it afterwards.
+    pub keep: Option<(String, Oid)>,
 }
 
 /// What landed.
@@ -71,13 +73,8 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
         Some(at) if history::is_ancestor(repo, &landing.commit, &at).await? => return Ok(done(Vec::new(), true)),
         found => return Err(Error::Moved { name: full_ref, expected: landing.expected.clone(), found }),
     }
-    let changed = changed(repo, landing).await?;
     let trees = refresh::checkouts(repo, &landing.branch).await?;
-    for tree in &trees {
-        tree.check_idle()?;
-        tree.check_not_deleted(&changed).await?;
-        tree.could_follow(scratch, &landing.expected, &landing.commit, &changed).await?;
-    }
+    let changed = could_all_follow(repo, scratch, landing, &trees).await?;
     move_branch(repo, scratch, landing, &full_ref).await?;
     let mut followed: Vec<&Checkout> = Vec::new();
     for tree in &trees {
@@ -90,12 +87,40 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     Ok(done(trees.into_iter().map(|tree| tree.path).collect(), false))
 }
 
-async fn changed(repo: &Repo, landing: &Landing) -> Result<Vec<FilePath>> {
-    history::changed_paths(repo, &crate::merge_tree::ObjectStore::Repository, &landing.expected, &landing.commit).await
+/// Asks every tree whether it could follow; gives what changes.
+async fn could_all_follow(repo: &Repo, scratch: &Path, landing: &Landing, trees: &[Checkout]) -> Result<Vec<Changed>> {
+    trees.iter().try_for_each(Checkout::check_idle)?;
+    let (before, after) = (&landing.expected, &landing.commit);
+    let asked = async {
+        let mut all = Vec::new();
+        for tree in trees {
+            all.push(tree.would_follow(before, after).await?);
+        }
+        Ok(all)
+    };
+    let (changed, would) = tokio::try_join!(history::changes(repo, before, after), asked)?;
+    for (tree, would) in trees.iter().zip(would) {
+        if !would || !tree.is_unobstructed(&changed) {
+            tree.check_not_deleted(&paths(&changed)).await?;
+            tree.could_follow(scratch, before, after, &changed).await?;
+        }
+    }
+    Ok(changed)
 }
 
+/// Moves the branch, and makes the ref that is to be kept with it in the same transaction. Where a hook watches over
+/// refs it sees the branch alone.
 async fn move_branch(repo: &Repo, scratch: &Path, landing: &Landing, full_ref: &str) -> Result<()> {
     let hooks = HookDir::prepare(repo, scratch, landing.policy.hooks, &["reference-transaction"]).await?;
+    if let (Some((keep, tip)), None) = (&landing.keep, &hooks) {
+        let Landing { commit, expected, .. } = landing;
+        let both = format!("update {full_ref} {commit} {expected}\ncreate {keep} {tip}\n");
+        let call = repo.call_common("move the target").args(["update-ref", "--create-reflog", "-m"]).arg(&landing.reason);
+        if call.arg("--stdin").input(both).run().await.is_ok() {
+            return Ok(());
+        }
+        // Nothing has moved; alone the branch says why it can't, or it can.
+    }
     let call = repo.call_common("move the target");
     let call = hooks.iter().fold(call, |call, hooks| call.arg("-c").arg(hooks.setting()).time_limit(repo.git().limits().hooks));
     let call = call.args(["update-ref", "--create-reflog", "-m"]).arg(&landing.reason);
@@ -118,17 +143,21 @@ struct Stuck<'a> {
     followed: &'a [&'a Checkout],
 }
 
-/// Somebody changed a tree between our asking and its turn: the trees that had followed go back, and the branch. Where
-/// even that can't be done everything stays moved, for a later call to complete.
-async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, changed: &[FilePath], stuck: Stuck<'_>) -> Error {
+/// Somebody changed a tree between our asking and its turn, or git broke off in it (a filter that fails, a full disk):
+/// what it had written there goes back, the trees that had followed, and the branch. Where even that can't be done
+/// everything stays moved, for a later call to complete.
+async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, changed: &[Changed], stuck: Stuck<'_>) -> Error {
     let mut back = Vec::new();
-    for tree in stuck.followed {
+    // A refusal has touched nothing; anything else may have got anywhere.
+    let is_undone =
+        matches!(stuck.error, Error::Dirty { .. }) || stuck.tree.take_back(&landing.expected, &landing.commit, changed).await.is_ok();
+    for tree in stuck.followed.iter().filter(|_| is_undone) {
         if tree.follow(&landing.commit, &landing.expected, changed).await.is_err() {
             break;
         }
         back.push(tree);
     }
-    if back.len() == stuck.followed.len() {
+    if is_undone && back.len() == stuck.followed.len() {
         let call = repo.call_common("move the target back").args(["update-ref", "-m", "taskyard: taken back"]);
         if call.arg(full_ref).arg(&landing.expected).arg(&landing.commit).run().await.is_ok() {
             return stuck.error;
@@ -146,10 +175,11 @@ async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, changed: &[Fi
 
 /// The branch is there already: whatever an earlier attempt left undone in the trees is done now.
 async fn complete(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Vec<PathBuf>> {
-    let changed = changed(repo, landing).await?;
+    let changed = history::changes(repo, &landing.expected, &landing.commit).await?;
+    let names = paths(&changed);
     let mut trees = Vec::new();
     for tree in refresh::checkouts(repo, &landing.branch).await?.into_iter().filter(|tree| tree.attached) {
-        let behind = tree.still_at(&landing.expected, &landing.commit, &changed).await?;
+        let behind = tree.still_at(&landing.expected, &landing.commit, &names).await?;
         if !behind.is_empty() {
             tree.check_idle()?;
             tree.adopt(&landing.commit, &behind).await?;

@@ -6,6 +6,7 @@
 //! never touches the user's own checkout except where landing a merge refreshes it.
 
 pub mod commit;
+pub mod contents;
 pub mod copy;
 pub mod diff;
 pub mod error;
@@ -20,6 +21,7 @@ mod ignored_links;
 mod index;
 pub mod isolation;
 pub mod land;
+mod layout;
 pub mod merge;
 pub mod merge_tree;
 pub mod oid;
@@ -39,6 +41,7 @@ pub mod revert;
 pub mod runner;
 pub mod scratch;
 pub mod script;
+mod settings;
 pub mod snapshot;
 pub mod status;
 pub mod submodule;

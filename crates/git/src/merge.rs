@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::file_path::shown;
-use crate::history;
+use crate::history::{self, Fork};
 use crate::hook_dir::HookDir;
 use crate::merge_tree::{ObjectStore, merge_tree};
 use crate::oid::Oid;
@@ -75,30 +75,37 @@ pub fn default_message(strategy: Strategy, branch: &str, target: &str) -> String
 /// [`Error::NothingToMerge`], [`Error::Conflict`], [`Error::UnrelatedHistories`], [`Error::HookFailed`],
 /// [`Error::SigningFailed`]; nothing is left behind in any case.
 pub async fn compute(repo: &Repo, scratch: &Path, merge: &Merge) -> Result<Computed> {
-    let merge_base = history::merge_base(repo, &merge.base, &merge.tip).await?;
-    if merge_base.as_ref() == Some(&merge.tip) {
-        return Err(nothing(merge));
-    }
-    compute_since(repo, scratch, merge, merge_base.as_ref(), None).await
+    let fork = Fork::of(repo, &merge.base, &merge.tip).await?;
+    let computed = compute_unkept(repo, scratch, merge, &fork).await?;
+    protect(repo, &merge.id, &computed.commit).await?;
+    Ok(computed)
 }
 
-/// Like [`compute`]; with `since`, what the tip has up to that commit is in the base already, if not as history.
-pub(crate) async fn compute_since(
-    repo: &Repo,
-    scratch: &Path,
-    merge: &Merge,
-    merge_base: Option<&Oid>,
-    since: Option<&Oid>,
-) -> Result<Computed> {
-    let commit = match merge.strategy {
-        Strategy::Merge => merge_commit(repo, scratch, merge, since).await?,
-        Strategy::Squash => squash(repo, scratch, merge, since).await?,
-        Strategy::Rebase => rebase(repo, scratch, merge, since).await?,
+/// The same for a merge of which the start is known, without the private ref: [`crate::record::protect`] is to be called
+/// before the repository is given out of hand.
+///
+/// # Errors
+/// See [`compute`].
+pub async fn compute_unkept(repo: &Repo, scratch: &Path, merge: &Merge, fork: &Fork) -> Result<Computed> {
+    if fork.merge_base.as_ref() == Some(&merge.tip) {
+        return Err(nothing(merge));
+    }
+    compute_since(repo, scratch, merge, fork, None).await
+}
+
+/// Like [`compute_unkept`]; with `since`, what the tip has up to that commit is in the base already, if not as history.
+pub(crate) async fn compute_since(repo: &Repo, scratch: &Path, merge: &Merge, fork: &Fork, since: Option<&Oid>) -> Result<Computed> {
+    let (commit, tree) = match merge.strategy {
+        Strategy::Merge => merge_commit(repo, scratch, merge, fork, since).await?,
+        Strategy::Squash => squash(repo, scratch, merge, fork, since).await?,
+        Strategy::Rebase => (rebase(repo, scratch, merge, fork, since).await?, None),
     };
-    protect(repo, &merge.id, &commit).await?;
-    let tree = history::tree_of(repo, &commit).await?;
+    let tree = match tree {
+        Some(tree) => tree,
+        None => history::tree_of(repo, &commit).await?,
+    };
     let (target_before, tip) = (merge.base.clone(), merge.tip.clone());
-    Ok(Computed { commit, tree, strategy: merge.strategy, target_before, tip, merge_base: merge_base.cloned() })
+    Ok(Computed { commit, tree, strategy: merge.strategy, target_before, tip, merge_base: fork.merge_base.clone() })
 }
 
 fn nothing(merge: &Merge) -> Error {
@@ -110,27 +117,31 @@ fn conflict(merge: &Merge, files: Vec<String>) -> Error {
 }
 
 /// The merged tree, when it is clean and differs from the base's.
-async fn clean_tree(repo: &Repo, merge: &Merge, since: Option<&Oid>) -> Result<Oid> {
+async fn clean_tree(repo: &Repo, merge: &Merge, fork: &Fork, since: Option<&Oid>) -> Result<Oid> {
     let merged = merge_tree(repo, &ObjectStore::Repository, since, &merge.base, &merge.tip).await?;
     if !merged.clean {
         return Err(conflict(merge, shown(&merged.paths())));
     }
-    if merged.tree == history::tree_of(repo, &merge.base).await? {
+    if merged.tree == fork.tree {
         return Err(nothing(merge));
     }
     Ok(merged.tree)
 }
 
-async fn merge_commit(repo: &Repo, scratch: &Path, merge: &Merge, since: Option<&Oid>) -> Result<Oid> {
-    let (tree, as_git_would) = match (clean_tree(repo, merge, None).await, since) {
+/// A new commit, with its tree where no hook may have changed that.
+pub(crate) type Made = (Oid, Option<Oid>);
+
+async fn merge_commit(repo: &Repo, scratch: &Path, merge: &Merge, fork: &Fork, since: Option<&Oid>) -> Result<Made> {
+    let (tree, as_git_would) = match (clean_tree(repo, merge, fork, None).await, since) {
         // Work that landed as a squash before has no common history with the tip; git alone would see it twice.
-        (Err(Error::Conflict { .. }), Some(_)) => (clean_tree(repo, merge, since).await?, false),
+        (Err(Error::Conflict { .. }), Some(_)) => (clean_tree(repo, merge, fork, since).await?, false),
         (tree, _) => (tree?, true),
     };
     let hooks = ["pre-merge-commit", "pre-commit", "prepare-commit-msg", "commit-msg"];
     let Some(hooks) = HookDir::prepare(repo, scratch, merge.author.policy.hooks, &hooks).await? else {
         let parents = [&merge.base, &merge.tip];
-        return commit_tree(repo, &ObjectStore::Repository, &tree, &parents, &merge.message, &merge.author).await;
+        let commit = commit_tree(repo, &ObjectStore::Repository, &tree, &parents, &merge.message, &merge.author).await?;
+        return Ok((commit, Some(tree)));
     };
     probe_signing(repo, &ObjectStore::temporary(repo, scratch)?, &tree, &merge.author).await?;
     let sign = signs(repo, merge.author.policy).await?;
@@ -147,7 +158,7 @@ async fn merge_commit(repo: &Repo, scratch: &Path, merge: &Merge, since: Option<
         }
         let head = place.head().await?;
         expect_parents(repo, &place, &head, &[&merge.base, &merge.tip]).await?;
-        Ok(head)
+        Ok((head, None))
     };
     closing(made.await, place).await
 }
@@ -161,8 +172,8 @@ async fn git_merge(place: &Tree, merge: &Merge, hooks: &HookDir, sign: bool) -> 
     run_with_hooks(call, Some(hooks), sign).await
 }
 
-async fn squash(repo: &Repo, scratch: &Path, merge: &Merge, since: Option<&Oid>) -> Result<Oid> {
-    let tree = clean_tree(repo, merge, since).await?;
+async fn squash(repo: &Repo, scratch: &Path, merge: &Merge, fork: &Fork, since: Option<&Oid>) -> Result<Made> {
+    let tree = clean_tree(repo, merge, fork, since).await?;
     commit_on(repo, scratch, &OneCommit { id: &merge.id, base: &merge.base, tree: &tree, message: &merge.message }, &merge.author).await
 }
 
@@ -179,10 +190,11 @@ pub(crate) struct OneCommit<'a> {
 }
 
 /// Makes one commit as `git commit` would, with the hooks of a commit.
-pub(crate) async fn commit_on(repo: &Repo, scratch: &Path, what: &OneCommit<'_>, author: &Author) -> Result<Oid> {
+pub(crate) async fn commit_on(repo: &Repo, scratch: &Path, what: &OneCommit<'_>, author: &Author) -> Result<Made> {
     let hooks = ["pre-commit", "prepare-commit-msg", "commit-msg"];
     let Some(hooks) = HookDir::prepare(repo, scratch, author.policy.hooks, &hooks).await? else {
-        return commit_tree(repo, &ObjectStore::Repository, what.tree, &[what.base], what.message, author).await;
+        let commit = commit_tree(repo, &ObjectStore::Repository, what.tree, &[what.base], what.message, author).await?;
+        return Ok((commit, Some(what.tree.clone())));
     };
     probe_signing(repo, &ObjectStore::temporary(repo, scratch)?, what.tree, author).await?;
     let sign = signs(repo, author.policy).await?;
@@ -192,7 +204,7 @@ pub(crate) async fn commit_on(repo: &Repo, scratch: &Path, what: &OneCommit<'_>,
         commit_here(&place, Some(&hooks), sign, what.message, &author.who).await?;
         let head = place.head().await?;
         expect_parents(repo, &place, &head, &[what.base]).await?;
-        Ok(head)
+        Ok((head, None))
     };
     closing(made.await, place).await
 }
@@ -203,11 +215,10 @@ pub(crate) async fn commit_here(place: &Tree, hooks: Option<&HookDir>, sign: boo
     run_with_hooks(call.by(who).input(text(message)), hooks, sign).await
 }
 
-async fn rebase(repo: &Repo, scratch: &Path, merge: &Merge, since: Option<&Oid>) -> Result<Oid> {
+async fn rebase(repo: &Repo, scratch: &Path, merge: &Merge, fork: &Fork, since: Option<&Oid>) -> Result<Oid> {
     let hooks = HookDir::prepare(repo, scratch, merge.author.policy.hooks, &["pre-rebase", "prepare-commit-msg"]).await?;
     let sign = signs(repo, merge.author.policy).await?;
-    let tree = history::tree_of(repo, &merge.base).await?;
-    probe_signing(repo, &ObjectStore::temporary(repo, scratch)?, &tree, &merge.author).await?;
+    probe_signing(repo, &ObjectStore::temporary(repo, scratch)?, &fork.tree, &merge.author).await?;
     if hooks.is_none() {
         // A tree that an attempt with hooks left when it was killed.
         let left = scratch.join(&merge.id);

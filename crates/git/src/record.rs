@@ -8,8 +8,8 @@ use crate::merge_tree::ObjectStore;
 use crate::oid::Oid;
 use crate::refs;
 use crate::repo::Repo;
-use crate::runner::{Call, Identity, Policy, split_nul};
-use taskyard_domain::repository::{HookPolicy, SignPolicy};
+use crate::runner::{Call, Identity, Policy};
+use taskyard_domain::repository::SignPolicy;
 
 /// What a commit made for a person says.
 #[derive(Debug, Clone)]
@@ -33,7 +33,10 @@ pub fn merge_ref(id: &str) -> Result<String> {
 }
 
 /// Keeps `commit` under the private ref of `id`.
-pub(crate) async fn protect(repo: &Repo, id: &str, commit: &Oid) -> Result<()> {
+///
+/// # Errors
+/// Git's.
+pub async fn protect(repo: &Repo, id: &str, commit: &Oid) -> Result<()> {
     repo.call_common("keep the result").arg("update-ref").arg(merge_ref(id)?).arg(commit).run().await?;
     Ok(())
 }
@@ -60,15 +63,7 @@ pub async fn kept(repo: &Repo) -> Result<Vec<String>> {
 /// # Errors
 /// Git's.
 pub async fn configured(repo: &Repo) -> Result<Option<Identity>> {
-    let call = repo.call("read the user's name").args(["config", "--null", "--get-regexp", r"^user\.(name|email)$"]);
-    let entries = call.accept(&[0, 1]).await?;
-    let entries: Vec<String> = split_nul(&entries.stdout).iter().map(|entry| String::from_utf8_lossy(entry).into_owned()).collect();
-    // The last one holds, as git has it.
-    let value = |key: &str| {
-        let values = entries.iter().rev().filter_map(|entry| entry.split_once('\n'));
-        values.into_iter().find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
-    };
-    Ok(value("user.name").zip(value("user.email")).map(|(name, email)| Identity { name, email }))
+    Ok(repo.settings().await?.who.clone())
 }
 
 /// Makes a commit of `tree`, signed when policy and configuration say so. No hooks.
@@ -101,9 +96,7 @@ pub(crate) async fn signs(repo: &Repo, policy: Policy) -> Result<bool> {
     if policy.sign == SignPolicy::Never {
         return Ok(false);
     }
-    let ask = repo.call_common("read the signing setting").hooks(HookPolicy::Run);
-    let answer = ask.args(["config", "--type=bool", "--default=false", "--get", "commit.gpgSign"]).text().await?;
-    Ok(answer == "true")
+    Ok(repo.settings().await?.sign)
 }
 
 /// Fails early, and in bounded time, where a signature is wanted but can't be made.

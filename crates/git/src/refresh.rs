@@ -6,13 +6,20 @@
 
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
+use crate::history::Changed;
 use crate::land::dirty;
+use crate::layout::head_in;
 use crate::oid::Oid;
-use crate::repo::{Repo, head_in};
+use crate::repo::Repo;
 use crate::runner::{Call, Git, path_from, split_nul};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+/// The names of changed files.
+pub(crate) fn paths(changed: &[Changed]) -> Vec<FilePath> {
+    changed.iter().map(|file| file.path.clone()).collect()
+}
 
 /// A tree that has the branch checked out.
 #[derive(Debug, Clone)]
@@ -41,16 +48,7 @@ const OPERATIONS: &[(&str, &str)] = &[
 /// Every tree that has `branch` checked out, or holds it in a rebase or bisection. Trees whose folder is gone are
 /// left out.
 pub(crate) async fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Checkout>> {
-    let output = repo.call_common("list worktrees").args(["worktree", "list", "--porcelain", "-z"]).run().await?;
-    let mut places = Vec::new();
-    if !repo.is_bare() && !repo.is_linked() {
-        // First, because git lists a submodule's repository by its git folder.
-        places.push(repo.root().to_owned());
-    }
-    for record in split_nul(&output.stdout).split(Vec::is_empty) {
-        let bare = record.iter().any(|field| field == b"bare");
-        places.extend(record.iter().find_map(|field| field.strip_prefix(b"worktree ").map(path_from)).filter(|_| !bare));
-    }
+    let places = places(repo).await?;
     let mut found: Vec<Checkout> = Vec::new();
     for path in places.into_iter().filter(|path| path.is_dir()) {
         let git_dir = match git_dir_at(&path) {
@@ -72,6 +70,24 @@ pub(crate) async fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Checkout>
     }
     found.retain(|tree| tree.held);
     Ok(found)
+}
+
+/// The folders of all checkouts, whether they are there or not.
+async fn places(repo: &Repo) -> Result<Vec<PathBuf>> {
+    if let Some(all) = repo.plain_checkouts() {
+        return Ok(all);
+    }
+    let output = repo.call_common("list worktrees").args(["worktree", "list", "--porcelain", "-z"]).run().await?;
+    let mut places = Vec::new();
+    if !repo.is_bare() && !repo.is_linked() {
+        // First, because git lists a submodule's repository by its git folder.
+        places.push(repo.root().to_owned());
+    }
+    for record in split_nul(&output.stdout).split(Vec::is_empty) {
+        let bare = record.iter().any(|field| field == b"bare");
+        places.extend(record.iter().find_map(|field| field.strip_prefix(b"worktree ").map(path_from)).filter(|_| !bare));
+    }
+    Ok(places)
 }
 
 /// The git folder of a checkout by its `.git`; `None` when that is odd in any way and git has to say.
@@ -119,6 +135,32 @@ impl Checkout {
         }
     }
 
+    /// Whether git says at once that the tree can follow, with no file in the way that git wouldn't mind. One that it
+    /// doubts is to be looked at with [`Checkout::could_follow`]. Changes nothing, and looks only at what would change.
+    pub(crate) async fn would_follow(&self, before: &Oid, after: &Oid) -> Result<bool> {
+        let call = self.call("ask a tree to follow").args(["read-tree", "-m", "-u", "-n", "--no-recurse-submodules"]);
+        match call.arg(before).arg(after).once().output().await {
+            Err(Error::Locked { .. }) => Ok(false),
+            answer => Ok(answer?.ok()),
+        }
+    }
+
+    /// Whether the changed files that were there are there, and nothing is where new ones go.
+    pub(crate) fn is_unobstructed(&self, changed: &[Changed]) -> bool {
+        let fits = |file: &Changed| {
+            let there = file.path.within(&self.path).symlink_metadata();
+            if file.is_new { there.is_err() && self.obstacle(&file.path).is_none() } else { there.is_ok() }
+        };
+        changed.iter().all(fits)
+    }
+
+    /// What isn't a folder and stands where one would have to be for `path`.
+    fn obstacle(&self, path: &FilePath) -> Option<FilePath> {
+        let ends = path.as_bytes().iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
+        let above = ends.map(|end| FilePath::new(&path.as_bytes()[..end]));
+        above.into_iter().find(|above| above.within(&self.path).symlink_metadata().is_ok_and(|meta| !meta.is_dir()))
+    }
+
     /// Refuses where the user has deleted one of the changed files: git would just bring it back.
     pub(crate) async fn check_not_deleted(&self, changed: &[FilePath]) -> Result<()> {
         let call = self.call("list deleted files").args(["diff-files", "--name-only", "--diff-filter=D", "-z"]);
@@ -127,25 +169,29 @@ impl Checkout {
     }
 
     /// Whether it could follow from `before` to `after`, without changing anything.
-    pub(crate) async fn could_follow(&self, scratch: &Path, before: &Oid, after: &Oid, changed: &[FilePath]) -> Result<()> {
+    pub(crate) async fn could_follow(&self, scratch: &Path, before: &Oid, after: &Oid, changed: &[Changed]) -> Result<()> {
         // On a copy of the index, so that not even its cached file times change when the answer is no.
         let index = self.index_copy(scratch)?;
         let on_copy = |call: Call| index.iter().fold(call, |call, copy| call.env("GIT_INDEX_FILE", copy.path()));
         on_copy(self.refresh_times()).accept(&[0, 1]).await?;
         let call = on_copy(self.call("ask a tree to follow")).args(["read-tree", "-m", "-u", "-n", "--no-recurse-submodules"]);
         let answer = call.arg(before).arg(after).run().await;
-        self.check_nothing_hidden(before, after).await?;
-        self.explain(answer.map(drop), before, changed).await
+        self.check_nothing_hidden(changed).await?;
+        self.explain(answer.map(drop), before, &paths(changed)).await
     }
 
     /// Follows from `before` to `after`. Does nothing where index and files are at `after` already.
-    pub(crate) async fn follow(&self, before: &Oid, after: &Oid, changed: &[FilePath]) -> Result<()> {
+    pub(crate) async fn follow(&self, before: &Oid, after: &Oid, changed: &[Changed]) -> Result<()> {
+        let call = self.call("refresh a tree").args(["read-tree", "-m", "-u", "--no-recurse-submodules"]).arg(before).arg(after);
+        let stale =
+            |error: &Error| error.stderr().is_some_and(|said| said.contains("not uptodate") || said.contains("would be overwritten"));
+        match call.clone().run().await {
+            Err(error) if stale(&error) => {}
+            answer => return self.explain(answer.map(drop), before, &paths(changed)).await,
+        }
+        // Git refuses as a whole, also for files that were only touched since it last looked at them.
         self.refresh_times().accept(&[0, 1]).await?;
-        let call = self.call("refresh a tree").args(["read-tree", "-m", "-u", "--no-recurse-submodules"]);
-        let answer = call.arg(before).arg(after).run().await;
-        self.explain(answer.map(drop), before, changed).await?;
-        self.refresh_times().accept(&[0, 1]).await?;
-        Ok(())
+        self.explain(call.run().await.map(drop), before, &paths(changed)).await
     }
 
     /// A copy of the index; `None` when the tree has none.
@@ -166,10 +212,12 @@ impl Checkout {
     }
 
     /// Git would overwrite files that are ignored without a word; they may be all there is of a secret or a database.
-    async fn check_nothing_hidden(&self, before: &Oid, after: &Oid) -> Result<()> {
-        let call = self.call("list new files").args(["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=A"]);
-        let added: Vec<FilePath> = call.arg(before).arg(after).fields().await?.into_iter().map(FilePath::new).collect();
-        let there: Vec<FilePath> = added.into_iter().filter(|path| path.within(&self.path).symlink_metadata().is_ok()).collect();
+    async fn check_nothing_hidden(&self, changed: &[Changed]) -> Result<()> {
+        let new = changed.iter().filter(|file| file.is_new).map(|file| &file.path);
+        let itself = |path: &FilePath| path.within(&self.path).symlink_metadata().is_ok().then(|| path.clone());
+        let mut there: Vec<FilePath> = new.filter_map(|path| itself(path).or_else(|| self.obstacle(path))).collect();
+        there.sort();
+        there.dedup();
         if there.is_empty() {
             return Ok(());
         }
@@ -267,6 +315,12 @@ impl Checkout {
         }
         self.call("take over written files").args(["update-index", "-z", "--index-info"]).input(lines).run().await?;
         Ok(())
+    }
+
+    /// Takes back what an attempt to follow from `before` to `after` had done in index and files when it broke off.
+    pub(crate) async fn take_back(&self, before: &Oid, after: &Oid, changed: &[Changed]) -> Result<()> {
+        self.adopt(after, &paths(changed)).await?;
+        self.follow(after, before, changed).await
     }
 
     /// What the file would be as an object, after the filters for it; `None` for what isn't a plain file.

@@ -40,6 +40,25 @@ pub(crate) async fn create(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<()>
     swap(repo, full_ref, Some(oid), &oid.null()).await
 }
 
+/// Makes a ref that must not exist yet, or finds it made at the same commit; says whether it was made here.
+///
+/// # Errors
+/// [`Error::Moved`] when it is there at another commit, [`Error::RefInTheWay`]; git's.
+pub(crate) async fn make(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<bool> {
+    let absent = oid.null();
+    let call = repo.call_common("make a ref").args(["update-ref", "--no-deref", "-m", "taskyard", "--create-reflog"]);
+    let error = match call.args([full_ref, oid.as_str(), absent.as_str()]).run().await {
+        Ok(_) => return Ok(true),
+        Err(error @ Error::RefInTheWay { .. }) => return Err(error),
+        Err(error) => error,
+    };
+    match repo.tip(full_ref).await? {
+        Some(found) if found == *oid => Ok(false),
+        None => Err(error),
+        found => Err(Error::Moved { name: full_ref.into(), expected: absent, found }),
+    }
+}
+
 /// Deletes a ref if it is at `oid`; one that is gone is fine.
 pub(crate) async fn delete_if_at(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<()> {
     swap(repo, full_ref, None, oid).await

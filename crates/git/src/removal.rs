@@ -83,12 +83,11 @@ pub fn was_cut_off(repo: &Repo, path: &Path) -> bool {
 
 /// Makes sure that nothing is lost, by a snapshot where one is wanted.
 async fn saved(repo: &Repo, place: &Path, admin: &Path, removal: &Removal<'_>) -> Result<Option<Snapshot>> {
-    isolation::verify(repo, place, None).await?;
+    let tree = isolation::verified(repo, place, None).await?;
     let refused = |what: String| Error::Unsaved { path: place.to_owned(), what };
     if let Ok(why) = std::fs::read_to_string(admin.join("locked")) {
         return Err(refused(format!("it is locked: {}", why.trim())));
     }
-    let tree = Repo::open(repo.git(), place).await?;
     let found = unsaved(&tree, removal.known).await?;
     match removal.snapshot {
         _ if found.is_empty() => Ok(None),

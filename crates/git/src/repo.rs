@@ -1,12 +1,17 @@
 //! A repository as seen from one of its folders: where things are, what HEAD is, which branches there are.
 //!
-//! Holds paths only; everything that can change is asked of git each time. Never changes anything.
+//! Holds paths, and what the user has set about commits, read once; everything else that can change is asked of git, or
+//! of the files that git documents, each time. To be opened for each operation. Never changes anything.
 
 use crate::error::{Error, Result};
+use crate::layout::{self, Layout, head_in};
 use crate::oid::Oid;
 use crate::runner::{Call, Git, RepoLock, path_from, split_nul};
+use crate::settings::Settings;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
 
 /// A repository opened from a checkout, a linked worktree, or a bare repository.
 #[derive(Debug, Clone)]
@@ -17,6 +22,9 @@ pub struct Repo {
     common_dir: PathBuf,
     bare: bool,
     bare_switched_on: bool,
+    /// Nothing moves things elsewhere, and refs are files: what they say is what git would say.
+    plain: bool,
+    settings: Arc<OnceCell<Settings>>,
 }
 
 /// What HEAD is.
@@ -100,6 +108,20 @@ impl Repo {
     /// # Errors
     /// [`Error::NoFolder`], [`Error::NotARepository`], [`Error::Untrusted`].
     pub async fn open(git: &Git, path: &Path) -> Result<Self> {
+        match layout::read(path) {
+            Some(Layout { root, git_dir, common_dir }) => {
+                let (git, settings) = (git.clone(), Arc::default());
+                Ok(Self { git, root, git_dir, common_dir, bare: false, bare_switched_on: false, plain: true, settings })
+            }
+            None => Self::ask(git, path).await,
+        }
+    }
+
+    /// The same by what git itself makes of the folder, whatever its files say.
+    ///
+    /// # Errors
+    /// See [`Repo::open`].
+    pub(crate) async fn ask(git: &Git, path: &Path) -> Result<Self> {
         if !path.is_dir() {
             return Err(Error::NoFolder { path: path.to_owned() });
         }
@@ -117,7 +139,16 @@ impl Repo {
         };
         bare &= !switched;
         let bare_switched_on = switched || (git_dir != common_dir && main_switched(git, &common_dir).await?);
-        Ok(Self { git: git.clone(), root, git_dir, common_dir, bare, bare_switched_on })
+        let (git, settings) = (git.clone(), Arc::default());
+        Ok(Self { git, root, git_dir, common_dir, bare, bare_switched_on, plain: false, settings })
+    }
+
+    /// The same repository opened anew: what has changed since is seen.
+    ///
+    /// # Errors
+    /// See [`Repo::open`].
+    pub async fn again(&self) -> Result<Self> {
+        Self::open(&self.git, &self.root).await
     }
 
     /// The runner.
@@ -145,6 +176,12 @@ impl Repo {
         self.bare
     }
 
+    /// The folders of all checkouts, the main one first, where files say it plainly.
+    pub(crate) fn plain_checkouts(&self) -> Option<Vec<PathBuf>> {
+        let main = self.common_dir.parent().filter(|_| self.plain && self.common_dir.file_name().is_some_and(|name| name == ".git"))?;
+        Some(std::iter::once(main.to_owned()).chain(crate::worktree::places(self)).collect())
+    }
+
     /// Whether it is a linked worktree.
     pub fn is_linked(&self) -> bool {
         self.git_dir != self.common_dir
@@ -170,6 +207,11 @@ impl Repo {
     /// A call of git that needs no checkout, with the shared git folder as its own: unmoved by what is checked out.
     pub fn call_common(&self, stage: &'static str) -> Call {
         self.git.call(stage, &self.common_dir)
+    }
+
+    /// What the user has set about commits, read when it is first asked for.
+    pub(crate) async fn settings(&self) -> Result<&Settings> {
+        self.settings.get_or_try_init(|| Settings::read(self)).await
     }
 
     /// Waits for the lock on shared state (refs, worktrees, configuration) of this repository.
@@ -211,10 +253,27 @@ impl Repo {
         if rev.is_empty() || rev.contains('\0') {
             return Ok(None);
         }
+        if let Some(oid) = self.on_file(rev) {
+            return Ok(Some(oid));
+        }
         let peeled = format!("{rev}^{{commit}}");
         let output = self.call("resolve a commit").args(["rev-parse", "-q", "--verify", "--end-of-options"]).arg(peeled);
         let output = output.accept(&[0, 1, 128]).await?;
         Ok(output.ok().then(|| Oid::parse(&String::from_utf8_lossy(&output.stdout))).flatten())
+    }
+
+    /// The commit of HEAD, a branch or a private ref where files say it.
+    fn on_file(&self, rev: &str) -> Option<Oid> {
+        if !self.plain {
+            return None;
+        }
+        if rev != "HEAD" {
+            return layout::loose_ref(&self.common_dir, rev);
+        }
+        match head_in(&self.git_dir)? {
+            Some(branch) => layout::loose_ref(&self.common_dir, &format!("refs/heads/{branch}")),
+            None => layout::detached_in(&self.git_dir),
+        }
     }
 
     /// Where a ref (`refs/…`) points, peeled to a commit.
@@ -358,35 +417,16 @@ async fn ask_one_by_one(git: &Git, path: &Path) -> Result<Asked> {
     Ok(Asked { git_dir, common_dir, bare, inside, top })
 }
 
-/// The branch that the file HEAD in a checkout's git folder names, `Some(None)` when it names a commit. `None` when git
-/// has to be asked: where refs aren't kept in files it holds a placeholder.
-pub(crate) fn head_in(git_dir: &Path) -> Option<Option<String>> {
-    let text = std::fs::read_to_string(git_dir.join("HEAD")).ok()?;
-    let text = text.strip_suffix('\n')?;
-    match text.strip_prefix("ref: refs/heads/") {
-        Some(".invalid") => None,
-        Some(branch) => Some(Some(branch.to_owned())),
-        None => Oid::parse(text).map(|_| None),
-    }
-}
-
 /// Whether `core.bare` was switched on in the main repository of a worktree.
 async fn main_switched(git: &Git, common_dir: &Path) -> Result<bool> {
     if common_dir.file_name().is_none_or(|name| name != ".git") || !common_dir.join("index").exists() {
         return Ok(false);
     }
-    if std::fs::read_to_string(common_dir.join("config")).is_ok_and(|config| is_plainly_not_bare(&config)) {
+    if std::fs::read_to_string(common_dir.join("config")).is_ok_and(|config| layout::is_plain(&config)) {
         return Ok(false);
     }
     let bare = git.call("read core.bare", common_dir).args(["config", "--type=bool", "--default=false", "--get", "core.bare"]);
     Ok(bare.text().await? == "true")
-}
-
-/// Whether a configuration file says nothing of `bare` but `bare = false`, and leads to no other file that might.
-fn is_plainly_not_bare(config: &str) -> bool {
-    let config = config.to_ascii_lowercase();
-    let speaks = |line: &&str| ["bare", "include", "worktreeconfig"].iter().any(|word| line.contains(word));
-    config.lines().map(str::trim).filter(speaks).all(|line| line == "bare = false")
 }
 
 async fn one_path(call: Call) -> Result<PathBuf> {
@@ -409,34 +449,4 @@ pub(crate) fn read_branches(bytes: &[u8]) -> Vec<Branch> {
         Some(Branch { name, oid, checked_out_at: Some(tree).filter(|tree| !tree.is_empty()).map(|tree| path_from(tree)) })
     };
     fields.chunks(3).filter_map(branch).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_plain_configuration_is_trusted() {
-        assert!(is_plainly_not_bare("[core]\n\tbare = false\n[user]\n\tname = X\n"));
-        assert!(is_plainly_not_bare(""));
-        for odd in
-            ["bare = true", "Bare=false", "bare", "[include]\n\tpath = x", "[extensions]\n\tworktreeConfig = true", "[core] bare = 1"]
-        {
-            assert!(!is_plainly_not_bare(odd), "{odd}");
-        }
-    }
-
-    #[test]
-    fn head_is_read_where_it_is_a_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let with = |text: &str| {
-            std::fs::write(folder.path().join("HEAD"), text).unwrap();
-            head_in(folder.path())
-        };
-        assert_eq!(with("ref: refs/heads/a/b\n"), Some(Some("a/b".into())));
-        assert_eq!(with(&format!("{}\n", "1".repeat(40))), Some(None));
-        for odd in ["ref: refs/heads/.invalid\n", "ref: refs/remotes/x\n", "", "x\n"] {
-            assert_eq!(with(odd), None, "{odd}");
-        }
-    }
 }

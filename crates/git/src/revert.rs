@@ -7,8 +7,8 @@
 //! out without a word. Like [`crate::merge`] this computes in scratch space; [`crate::land`] moves the target.
 
 use crate::error::{Error, Result};
-use crate::file_path::shown;
-use crate::history;
+use crate::file_path::{FilePath, shown};
+use crate::history::{self, Fork};
 use crate::merge::{Computed, Merge, OneCommit, commit_on, compute_since};
 use crate::merge_tree::{ObjectStore, merge_tree};
 use crate::oid::Oid;
@@ -52,6 +52,11 @@ pub fn default_message(subject: &str, after: &Oid) -> String {
     format!("Revert \"{subject}\"\n\nThis takes out {after} and everything that landed with it.")
 }
 
+/// The subject in what [`default_message`] made.
+pub fn subject(message: &str) -> Option<&str> {
+    message.lines().next()?.strip_prefix("Revert \"")?.strip_suffix('"')
+}
+
 /// Computes a revert. Runs the hooks of a commit by policy. Takes the repository's lock for moments, so callers
 /// must not hold it.
 ///
@@ -60,17 +65,25 @@ pub fn default_message(subject: &str, after: &Oid) -> String {
 /// has changed too; [`Error::NothingToMerge`] when there is nothing left of it; [`Error::HookFailed`],
 /// [`Error::SigningFailed`]. Nothing is left behind in any case.
 pub async fn compute(repo: &Repo, scratch: &Path, revert: &Revert) -> Result<Reverted> {
+    let reverted = compute_unkept(repo, scratch, revert).await?;
+    protect(repo, &revert.id, &reverted.commit).await?;
+    Ok(reverted)
+}
+
+/// The same without the private ref; see [`crate::merge::compute_unkept`].
+///
+/// # Errors
+/// See [`compute`].
+pub async fn compute_unkept(repo: &Repo, scratch: &Path, revert: &Revert) -> Result<Reverted> {
     if !history::is_ancestor(repo, &revert.after, &revert.onto).await? {
         return Err(Error::NotContained { commit: revert.after.clone(), target: revert.onto.clone() });
     }
     let undo = Undo { id: &revert.id, onto: &revert.onto, before: &revert.before, after: &revert.after };
     let made = undo_commit(repo, scratch, &undo, &revert.message, &revert.author).await?;
-    let Some(commit) = made else {
+    let Some((commit, tree)) = made else {
         let what = format!("nothing of {} any more", revert.after);
         return Err(Error::NothingToMerge { target: revert.onto.clone(), what });
     };
-    protect(repo, &revert.id, &commit).await?;
-    let tree = history::tree_of(repo, &commit).await?;
     Ok(Reverted { commit, tree, target_before: revert.onto.clone() })
 }
 
@@ -79,8 +92,32 @@ pub async fn compute(repo: &Repo, scratch: &Path, revert: &Revert) -> Result<Rev
 pub struct Earlier {
     /// The tip it merged.
     pub tip: Oid,
+    /// The target's commit before it.
+    pub before: Oid,
     /// The commit that took it out, and is in the target.
     pub revert: Oid,
+    /// Whose work it is, in a few words.
+    pub subject: String,
+}
+
+impl Earlier {
+    /// The commit that the whole work starts from: by it a merge of `tip` takes in what landed before, too.
+    ///
+    /// # Errors
+    /// Git's.
+    pub(crate) async fn start(&self, repo: &Repo, tip: &Oid) -> Result<Option<Oid>> {
+        history::merge_base(repo, &self.before, tip).await
+    }
+
+    /// The files that merging the whole of `tip` onto `onto` in one go would change, those in conflict included.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn changed_paths(&self, repo: &Repo, scratch: &Path, onto: &Oid, tip: &Oid) -> Result<Vec<FilePath>> {
+        let (store, start) = (ObjectStore::temporary(repo, scratch)?, self.start(repo, tip).await?);
+        let merged = merge_tree(repo, &store, start.as_ref(), onto, tip).await?;
+        history::changed_paths(repo, &store, onto, &merged.tree).await
+    }
 }
 
 /// Computes a merge of work that was merged and reverted before, so that the whole of it lands.
@@ -98,6 +135,16 @@ pub struct Earlier {
 /// # Errors
 /// See [`crate::merge::compute`]. A conflict names the files; the target's later work has changed them too.
 pub async fn compute_again(repo: &Repo, scratch: &Path, merge: &Merge, earlier: &Earlier) -> Result<Computed> {
+    let computed = compute_again_unkept(repo, scratch, merge, earlier).await?;
+    protect(repo, &merge.id, &computed.commit).await?;
+    Ok(computed)
+}
+
+/// The same without the private ref; see [`crate::merge::compute_unkept`].
+///
+/// # Errors
+/// See [`compute_again`].
+pub async fn compute_again_unkept(repo: &Repo, scratch: &Path, merge: &Merge, earlier: &Earlier) -> Result<Computed> {
     let reapply = reapply(repo, scratch, merge, earlier).await?;
     let base = reapply.as_ref().unwrap_or(&merge.base).clone();
     let merge_base = history::merge_base(repo, &merge.base, &merge.tip).await?;
@@ -118,8 +165,8 @@ pub(crate) async fn reapply(repo: &Repo, scratch: &Path, merge: &Merge, earlier:
         return Err(Error::Unreadable { stage: "undo a revert", what: format!("{revert} has not exactly one parent") });
     };
     let undo = Undo { id: &merge.id, onto: &merge.base, before, after: revert };
-    let message = format!("Reapply what {} took out\n\n{}", revert.short(), merge.message);
-    undo_commit(repo, scratch, &undo, &message, &merge.author).await
+    let message = format!("Reapply \"{}\"\n\nThis brings back what {revert} took out.", earlier.subject);
+    Ok(undo_commit(repo, scratch, &undo, &message, &merge.author).await?.map(|(commit, _)| commit))
 }
 
 /// Merges what the tip has beyond what is back already.
@@ -128,11 +175,11 @@ async fn add_rest(repo: &Repo, scratch: &Path, onto: &Merge, merge_base: Option<
         return Err(Error::NothingToMerge { target: onto.base.clone(), what: format!("everything of {}", onto.tip) });
     }
     let since = history::is_ancestor(repo, landed, &onto.tip).await?.then_some(landed);
-    compute_since(repo, scratch, onto, merge_base, since).await
+    let fork = Fork { merge_base: merge_base.cloned(), tree: history::tree_of(repo, &onto.base).await? };
+    compute_since(repo, scratch, onto, &fork, since).await
 }
 
 async fn reapplied(repo: &Repo, merge: &Merge, commit: Oid, merge_base: Option<Oid>) -> Result<Computed> {
-    protect(repo, &merge.id, &commit).await?;
     let tree = history::tree_of(repo, &commit).await?;
     let (target_before, tip) = (merge.base.clone(), merge.tip.clone());
     Ok(Computed { commit, tree, strategy: merge.strategy, target_before, tip, merge_base })
@@ -146,8 +193,8 @@ struct Undo<'a> {
     after: &'a Oid,
 }
 
-/// One commit on `onto` that undoes it; `None` when that would be empty.
-async fn undo_commit(repo: &Repo, scratch: &Path, undo: &Undo<'_>, message: &str, author: &Author) -> Result<Option<Oid>> {
+/// One commit on `onto` that undoes it, and its tree; `None` when that would be empty.
+async fn undo_commit(repo: &Repo, scratch: &Path, undo: &Undo<'_>, message: &str, author: &Author) -> Result<Option<(Oid, Oid)>> {
     let merged = merge_tree(repo, &ObjectStore::Repository, Some(undo.after), undo.onto, undo.before).await?;
     if !merged.clean {
         return Err(Error::Conflict { ours: undo.onto.clone(), theirs: undo.after.clone(), files: shown(&merged.paths()) });
@@ -156,5 +203,10 @@ async fn undo_commit(repo: &Repo, scratch: &Path, undo: &Undo<'_>, message: &str
         return Ok(None);
     }
     let commit = OneCommit { id: undo.id, base: undo.onto, tree: &merged.tree, message };
-    commit_on(repo, scratch, &commit, author).await.map(Some)
+    let (made, tree) = commit_on(repo, scratch, &commit, author).await?;
+    let tree = match tree {
+        Some(tree) => tree,
+        None => history::tree_of(repo, &made).await?,
+    };
+    Ok(Some((made, tree)))
 }

@@ -6,7 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::oid::Oid;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,12 +94,13 @@ pub struct Git {
     env: Arc<Environment>,
     limits: Limits,
     locks: Arc<LockTable>,
+    calls: Arc<Mutex<BTreeMap<&'static str, u64>>>,
 }
 
 impl Git {
     /// Runs git with the variables of `env`, vendors' and Taskyard's own left out.
     pub fn new(env: Environment) -> Self {
-        Self { env: Arc::new(env.without_agents()), limits: Limits::default(), locks: Arc::default() }
+        Self { env: Arc::new(env.without_agents()), limits: Limits::default(), locks: Arc::default(), calls: Arc::default() }
     }
 
     /// The same with other limits.
@@ -123,6 +124,11 @@ impl Git {
     /// The variables children start from, before git's pins.
     pub fn environment(&self) -> &Environment {
         &self.env
+    }
+
+    /// How many processes of git were started so far for each stage, by this value and its clones.
+    pub fn calls(&self) -> BTreeMap<&'static str, u64> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A call of git in the folder `cwd`; `stage` says in a few words what it is for ("list branches").
@@ -307,6 +313,7 @@ impl Call {
 
     async fn once_through(&self) -> Result<Output> {
         let stage = self.stage;
+        *self.git.calls.lock().unwrap_or_else(PoisonError::into_inner).entry(stage).or_default() += 1;
         taskyard_process::run(self.command()).await.map_err(|error| match error {
             taskyard_process::Error::TimedOut { limit, stderr, .. } => Error::TimedOut { stage, argv: self.argv(), limit, stderr },
             taskyard_process::Error::NoFolder { cwd, .. } => Error::NoFolder { path: cwd },

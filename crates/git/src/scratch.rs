@@ -119,6 +119,14 @@ pub async fn remove(repo: &Repo, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Makes the folder for private trees and objects. It stays, so that a start knows where there may be something to sweep.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn make(scratch: &Path) -> Result<()> {
+    std::fs::create_dir_all(scratch).map_err(Error::io("make", scratch))
+}
+
 /// Removes every private worktree of this repository below `scratch` except those in `keep`: after a crash, before
 /// anything new is computed. Returns how many there were.
 ///

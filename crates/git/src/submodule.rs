@@ -4,6 +4,7 @@
 //! from the configured ones. A submodule that the user's checkout doesn't have is left empty and reported. Submodules
 //! inside submodules are filled alike. To be called before an agent starts in the worktree.
 
+use crate::contents::Contents;
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
 use crate::fs::remove_tree;
@@ -43,13 +44,22 @@ impl SubmoduleReport {
 /// # Errors
 /// Git's; a submodule that can't be filled is no error.
 pub async fn fill_submodules(project: &Repo, worktree: &Repo) -> Result<SubmoduleReport> {
+    fill_listed(project, worktree, &Contents::of_index(worktree).await?).await
+}
+
+/// The same for a worktree whose index is known to hold `contents`.
+///
+/// # Errors
+/// See [`fill_submodules`].
+pub async fn fill_listed(project: &Repo, worktree: &Repo, contents: &Contents) -> Result<SubmoduleReport> {
     let mut report = SubmoduleReport::default();
     // Each level by the one above it: the submodule that was filled, the one it was filled from, and where it is.
-    let mut level = vec![(worktree.clone(), Some(project.clone()), None)];
-    for _ in 0..DEPTH {
+    let mut level = fill_level(Some(project), worktree, &contents.gitlinks, None, &mut report).await?;
+    for _ in 1..DEPTH {
         let mut below = Vec::new();
         for (tree, from, at) in &level {
-            below.extend(fill_level(from.as_ref(), tree, at.as_ref(), &mut report).await?);
+            let links = gitlinks(tree).await?;
+            below.extend(fill_level(from.as_ref(), tree, &links, at.as_ref(), &mut report).await?);
         }
         level = below;
     }
@@ -59,9 +69,14 @@ pub async fn fill_submodules(project: &Repo, worktree: &Repo) -> Result<Submodul
 /// A submodule with its original, where there is one, and its path from the top.
 type Filled = (Repo, Option<Repo>, Option<FilePath>);
 
-/// Fills the submodules that `worktree` itself declares, `at` its own place below the top; gives those that hold files.
-async fn fill_level(project: Option<&Repo>, worktree: &Repo, at: Option<&FilePath>, report: &mut SubmoduleReport) -> Result<Vec<Filled>> {
-    let links = gitlinks(worktree).await?;
+/// Fills the submodules `links` of `worktree`, `at` its own place below the top; gives those that hold files.
+async fn fill_level(
+    project: Option<&Repo>,
+    worktree: &Repo,
+    links: &[Gitlink],
+    at: Option<&FilePath>,
+    report: &mut SubmoduleReport,
+) -> Result<Vec<Filled>> {
     if links.is_empty() {
         return Ok(Vec::new());
     }
@@ -70,7 +85,7 @@ async fn fill_level(project: Option<&Repo>, worktree: &Repo, at: Option<&FilePat
     for link in links {
         let path = at.map_or_else(|| link.path.clone(), |at| FilePath::new([at.as_bytes(), b"/", link.path.as_bytes()].concat()));
         let name = names.iter().find(|(_, path)| *path == link.path).map(|(name, _)| name.as_str());
-        match fill(project, worktree, &link, name).await {
+        match fill(project, worktree, link, name).await {
             Ok(Ok(())) => {
                 // One that git can't open holds nothing to go on with.
                 let Ok(tree) = Repo::open(worktree.git(), &link.path.within(worktree.root())).await else { continue };

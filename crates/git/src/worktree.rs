@@ -7,6 +7,7 @@
 use crate::error::{Error, Result};
 use crate::fs::{occupied, remove_tree};
 use crate::isolation;
+use crate::layout::head_in;
 use crate::oid::Oid;
 use crate::refs;
 use crate::repo::Repo;
@@ -77,7 +78,7 @@ pub struct Ready {
 /// Git's; [`Error::RefInTheWay`] when no name can be found.
 pub async fn plan(repo: &Repo, wanted: &Wanted<'_>) -> Result<Plan> {
     let refs = refs::names(repo, "refs/heads").await?;
-    let registered: Vec<PathBuf> = list(repo).await?.into_iter().map(|tree| tree.path).collect();
+    let registered = places(repo);
     let root = resolved(wanted.root);
     let prefix = wanted.prefix.trim_matches('/');
     // With a branch `taskyard` there can be no `taskyard/…`: fall back to dashes.
@@ -106,7 +107,7 @@ pub async fn plan(repo: &Repo, wanted: &Wanted<'_>) -> Result<Plan> {
 /// # Errors
 /// Git's; [`Error::PathTaken`] when no name is free.
 pub async fn free_path(repo: &Repo, root: &Path, name: &str) -> Result<PathBuf> {
-    let registered: Vec<PathBuf> = list(repo).await?.into_iter().map(|tree| tree.path).collect();
+    let registered = places(repo);
     let root = resolved(root);
     let numbered = (2..=TRIES).map(|n| format!("{name}-{n}"));
     let mut places = std::iter::once(name.to_owned()).chain(numbered).map(|name| root.join(name));
@@ -128,13 +129,9 @@ pub async fn create(repo: &Repo, plan: &Plan, base: &Oid) -> Result<Ready> {
         return Ok(ready);
     }
     let full_ref = format!("refs/heads/{}", plan.branch);
-    let made = match repo.tip(&full_ref).await? {
-        Some(tip) if tip == *base => false,
-        Some(_) => return Err(Error::BranchTaken { branch: plan.branch.clone() }),
-        None => {
-            refs::create(repo, &full_ref, base).await?;
-            true
-        }
+    let made = match refs::make(repo, &full_ref, base).await {
+        Err(Error::Moved { .. }) => return Err(Error::BranchTaken { branch: plan.branch.clone() }),
+        made => made?,
     };
     let done = add(repo, plan).await;
     if done.is_err() && made {
@@ -176,15 +173,24 @@ pub async fn attach(repo: &Repo, plan: &Plan, fallback: Option<&Oid>) -> Result<
     done
 }
 
+/// Ends a move to the planned place that a crash cut off before git was told of it: a finished worktree of ours on the
+/// planned branch, whose own folder somebody else has replaced, gets the place. Whether there was one. Takes the
+/// repository's lock.
+///
+/// # Errors
+/// What git refuses; the worktree stays registered where it was.
+pub async fn finish_move(repo: &Repo, plan: &Plan) -> Result<bool> {
+    let _lock = repo.lock().await;
+    Ok(!occupied(&resolved(&plan.path)) && take_over(repo, plan).await?.is_some())
+}
+
 /// The finished worktree at the planned place, if it is there; what is half-made or lost there is cleared or
 /// restored first.
 async fn present(repo: &Repo, plan: &Plan) -> Result<Option<Ready>> {
     let place = resolved(&plan.path);
-    let Some(tree) = list(repo).await?.into_iter().find(|tree| tree.path == place) else {
-        return free_place(&place).map(|()| None);
-    };
-    let finished = admin_dir(repo, &place).is_some_and(|dir| dir.join(FINISHED).exists());
-    if !finished && tree.branch.as_deref().is_some_and(|branch| branch != plan.branch) {
+    let Some(admin) = admin_dir(repo, &place) else { return free_place(&place).map(|()| None) };
+    let finished = admin.join(FINISHED).exists();
+    if !finished && branch_in(repo, &admin, &place).await?.is_some_and(|branch| branch != plan.branch) {
         return Err(Error::PathTaken { path: place });
     }
     if !finished {
@@ -195,8 +201,16 @@ async fn present(repo: &Repo, plan: &Plan) -> Result<Option<Ready>> {
         free_place(&place)?;
         restore_lost(repo, &place).await?;
     }
-    isolation::verify(repo, &place, Some(&plan.branch)).await?;
-    ready(repo, plan, true).await.map(Some)
+    let tree = isolation::verified(repo, &place, Some(&plan.branch)).await?;
+    ready(&tree, plan, true).await.map(Some)
+}
+
+/// The branch of the worktree registered at `place`.
+async fn branch_in(repo: &Repo, admin: &Path, place: &Path) -> Result<Option<String>> {
+    match head_in(admin) {
+        Some(branch) => Ok(branch),
+        None => Ok(list(repo).await?.into_iter().find(|tree| tree.path == place).and_then(|tree| tree.branch)),
+    }
 }
 
 /// Whether what stands at a registered place, if anything, doesn't lead to any worktree of the repository.
@@ -220,8 +234,8 @@ async fn take_over(repo: &Repo, plan: &Plan) -> Result<Option<Ready>> {
     let (link, target) = (admin.join("gitdir"), [place.join(".git").as_os_str().as_bytes(), b"\n"].concat());
     std::fs::write(&link, target).map_err(Error::io("write", &link))?;
     restore_lost(repo, &place).await?;
-    isolation::verify(repo, &place, Some(&plan.branch)).await?;
-    ready(repo, plan, false).await.map(Some)
+    let tree = isolation::verified(repo, &place, Some(&plan.branch)).await?;
+    ready(&tree, plan, false).await.map(Some)
 }
 
 /// An empty folder is as good as none; anything else belongs to somebody.
@@ -272,16 +286,16 @@ async fn retried(repo: &Repo, place: &Path, call: crate::runner::Call) -> Result
 
 async fn finish(repo: &Repo, plan: &Plan) -> Result<Ready> {
     let place = resolved(&plan.path);
-    isolation::verify(repo, &place, Some(&plan.branch)).await?;
+    let tree = isolation::verified(repo, &place, Some(&plan.branch)).await?;
     let dir = admin_dir(repo, &place).ok_or_else(|| Error::Isolation { path: place, reason: "git has no record of it".into() })?;
     let mark = dir.join(FINISHED);
     std::fs::write(&mark, "").map_err(Error::io("write", &mark))?;
-    ready(repo, plan, false).await
+    ready(&tree, plan, false).await
 }
 
-async fn ready(repo: &Repo, plan: &Plan, existed: bool) -> Result<Ready> {
+async fn ready(tree: &Repo, plan: &Plan, existed: bool) -> Result<Ready> {
     let path = resolved(&plan.path);
-    let head = repo.git().call("read the worktree's commit", &path).args(["rev-parse", "--verify", "HEAD^{commit}"]).oid().await?;
+    let head = tree.head().await?.oid().cloned().ok_or_else(|| Error::NoCommit { path: path.clone() })?;
     Ok(Ready { path, branch: plan.branch.clone(), head, existed })
 }
 
@@ -383,6 +397,12 @@ pub(crate) async fn unregister(repo: &Repo, admin: &Path) -> Result<()> {
 pub(crate) fn admin_dir(repo: &Repo, place: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(repo.common_dir().join("worktrees")).ok()?;
     entries.filter_map(Result::ok).map(|entry| entry.path()).find(|dir| registered_at(dir).is_some_and(|at| at == place))
+}
+
+/// The folders that linked worktrees are registered for.
+pub(crate) fn places(repo: &Repo) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(repo.common_dir().join("worktrees")) else { return Vec::new() };
+    entries.filter_map(|entry| registered_at(&entry.ok()?.path())).collect()
 }
 
 /// The folder that an entry of `worktrees/` is for.

@@ -134,3 +134,35 @@ async fn a_lock_that_stays_is_named() {
     let error = repo.call("set a value").args(["config", "x.y", "z"]).run().await.unwrap_err();
     assert!(matches!(&error, Error::Locked { lock, .. } if lock.contains("config")), "{error}");
 }
+
+#[tokio::test]
+async fn what_files_say_is_what_git_says() {
+    let lab = Lab::new();
+    let r = lab.repo("r").await;
+    lab.git_in(&r, &["worktree", "add", "-q", "-b", "deep/w", "../w"]).await;
+    lab.git_in(&r, &["worktree", "add", "-q", "--detach", "../d"]).await;
+    std::os::unix::fs::symlink(&r, lab.path("link")).unwrap();
+    for round in ["loose", "packed"] {
+        for at in ["r", "w", "d", "link"].map(|name| lab.path(name)) {
+            let calls = lab.git.calls();
+            let repo = lab.open(&at).await;
+            assert_eq!(lab.git.calls(), calls, "{}", at.display());
+            let ask = ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"];
+            let said = [repo.root(), repo.git_dir(), repo.common_dir()].map(|path| path.to_str().unwrap().to_owned()).join("\n");
+            assert_eq!(said, lab.git_in(&at, &ask).await);
+            assert!(!repo.is_bare());
+            assert_eq!(repo.head().await.unwrap().oid(), Some(&lab.oid(&at, "HEAD").await), "{round}");
+            assert_eq!(repo.tip("refs/heads/deep/w").await.unwrap(), Some(lab.oid(&at, "deep/w").await), "{round}");
+            assert_eq!(repo.tip("refs/heads/deep").await.unwrap(), None);
+        }
+        lab.git_in(&r, &["pack-refs", "--all"]).await;
+        lab.git_in(&r, &["commit", "-q", "--allow-empty", "-m", "next"]).await;
+        lab.git_in(&r, &["pack-refs", "--all"]).await;
+    }
+    // Where the configuration moves things git is asked.
+    std::fs::create_dir(lab.path("elsewhere")).unwrap();
+    lab.git_in(&r, &["config", "core.worktree", "../../elsewhere"]).await;
+    let calls = lab.git.calls();
+    lab.open(&lab.path("w")).await;
+    assert_ne!(lab.git.calls(), calls);
+}

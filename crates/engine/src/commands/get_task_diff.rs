@@ -5,11 +5,12 @@ use crate::merge::{Bench, Place};
 use crate::{Caller, Engine, fold};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use taskyard_domain::merge::{Kind, MergeRecord, State as MergeState};
 use taskyard_domain::worktree::State;
 use taskyard_domain::{Error, Result};
 use taskyard_git::diff::{Diff, End, FileChange, Start};
-use taskyard_git::{Oid, history};
+use taskyard_git::{FilePath, Oid, history};
 
 /// `max_bytes` by default, and the most it can be.
 const DEFAULT: i64 = 10_000;
@@ -151,10 +152,7 @@ impl Engine {
         let place = self.place(caller, &input.task_id, input.worktree_id.as_deref()).await?;
         let bench = self.bench(&place.repository).await?;
         let taken = take(&bench, &place).await?;
-        let mut files = taken.diff.files().await.map_err(fold::git)?;
-        if let Some(path) = input.path.as_deref() {
-            files.retain(|file| is_below(file, path));
-        }
+        let files = self.listed(&taken.diff, input.path.as_deref()).await?;
         let (from, skip) = start(&input, &taken.diff)?;
         let budget = usize::try_from(input.max_bytes).unwrap_or_default().saturating_sub(ENVELOPE).max(300);
         let (page, next) = match &files[..] {
@@ -186,6 +184,29 @@ impl Engine {
             files: page,
             next_cursor: if more { Some(paging::encode(&(next.0, taken.diff.tip.as_str(), next.1))?) } else { None },
         })
+    }
+}
+
+impl Engine {
+    /// The files of a diff that are `path` or inside it. A listing between commits is made once for all pages.
+    async fn listed(&self, diff: &Diff, path: Option<&str>) -> Result<Vec<FileChange>> {
+        let path = path.map(|path| path.trim_end_matches('/')).filter(|path| !path.is_empty() && *path != ".");
+        let known = self.listings().get(diff);
+        if let (Some(path), None) = (path, &known)
+            && let Some(files) = diff.files_below(&FilePath::from(path)).await.map_err(fold::git)?
+            && !files.is_empty()
+        {
+            return Ok(files);
+        }
+        let all = match known {
+            Some(all) => all,
+            None => {
+                let all = Arc::new(diff.files().await.map_err(fold::git)?);
+                self.listings().keep(diff, &all);
+                all
+            }
+        };
+        Ok(all.iter().filter(|file| path.is_none_or(|path| is_below(file, path))).cloned().collect())
     }
 }
 
@@ -238,9 +259,8 @@ fn recorded(text: &str) -> Result<Oid> {
 
 /// Whether a file, by either of its names, is `path` or inside it.
 fn is_below(file: &FileChange, path: &str) -> bool {
-    let path = path.trim_end_matches('/');
     let fits = |name: String| name == path || name.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-    path.is_empty() || path == "." || fits(file.path.to_string()) || file.old_path.as_ref().is_some_and(|old| fits(old.to_string()))
+    fits(file.path.to_string()) || file.old_path.as_ref().is_some_and(|old| fits(old.to_string()))
 }
 
 /// The files from number `from` on that fit into `budget` bytes; at least one where there is one.

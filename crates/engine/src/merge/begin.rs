@@ -10,7 +10,8 @@ use taskyard_domain::id::{MergeId, TaskId};
 use taskyard_domain::merge::{Kind, MergeRecord, State, Strategy};
 use taskyard_domain::task::{Status, Task};
 use taskyard_domain::{Error, Result};
-use taskyard_git::{Oid, history};
+use taskyard_git::Oid;
+use taskyard_git::history::Fork;
 use taskyard_store::{Read, Tx};
 
 /// Longest message, bytes.
@@ -45,8 +46,8 @@ pub(crate) struct Wish {
 /// What the first step came to.
 #[derive(Debug)]
 pub(super) enum Begun {
-    /// The intent is written.
-    Record(Box<MergeRecord>),
+    /// The intent is written; with what the merge starts from.
+    Record(Box<MergeRecord>, Fork),
     /// The target has all of it already, up to this commit.
     Nothing(String),
 }
@@ -59,11 +60,22 @@ impl Engine {
         self.end_leftovers(place.task().id).await?;
         let tip = place.tip(bench).await?;
         check_head(place, &tip, wish.expected_head.as_deref())?;
-        place.check_committed(bench, &tip).await?;
-        let target = Target::resolve(bench, place, wish.target.as_deref()).await?;
+        let target = Target::resolve(bench, place, wish.target.as_deref()).await;
+        // Questions that don't depend on each other; the settings are kept for later.
+        let fork = async {
+            match &target {
+                Ok(target) => Fork::of(&bench.repo, &target.tip, &tip).await.map(Some).map_err(fold::git),
+                Err(_) => Ok(None),
+            }
+        };
+        let author = self.author(&bench.repository, &bench.repo);
+        let (committed, fork, author) = tokio::join!(place.check_committed(bench, &tip), fork, author);
+        committed?;
+        let target = target?;
+        author?;
+        let fork = fork?.ok_or_else(|| Error::internal("a merge without a target"))?;
         let merged_before = again::earlier(bench, &place.records, place.worktree.id, &target, &tip).await?;
-        let base = history::merge_base(&bench.repo, &target.tip, &tip).await.map_err(fold::git)?;
-        if merged_before.is_none() && base.as_ref() == Some(&tip) {
+        if merged_before.is_none() && fork.merge_base.as_ref() == Some(&tip) {
             return Ok(Begun::Nothing(tip.into()));
         }
         let record = MergeRecord {
@@ -81,14 +93,14 @@ impl Engine {
             target_before: target.tip.to_string(),
             target_after: None,
             tip: tip.to_string(),
-            merge_base: base.map(String::from),
+            merge_base: fork.merge_base.clone().map(String::from),
             merge_worktree_path: None,
             actor: caller.actor.label(),
             is_approval: wish.is_approval,
             created_at: self.now(),
             landed_at: None,
         };
-        self.write_intent(caller, record).await.map(|record| Begun::Record(Box::new(record)))
+        self.write_intent(caller, record).await.map(|record| Begun::Record(Box::new(record), fork))
     }
 
     /// Writes the intent of a merge or revert, unless task or worktree have changed since they were looked at.

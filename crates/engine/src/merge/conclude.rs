@@ -64,7 +64,11 @@ impl Engine {
         let (task, tip) = (record.task_id, oid(&record.tip)?);
         let first = self.merges_so_far(task).await? + 1;
         for n in first..first + TRIES {
-            let name = format!("refs/taskyard/tasks/{task}/{n}");
+            let name = kept_ref(task, n);
+            // Mostly it was made with the move of the target.
+            if bench.repo.tip(&name).await.map_err(fold::git)?.as_ref() == Some(&tip) {
+                return Ok(name);
+            }
             match refs::keep_tip(&bench.repo, &name, &tip).await {
                 Ok(()) => return Ok(name),
                 // Of a merge that the database doesn't know: it stays as it is.
@@ -75,11 +79,20 @@ impl Engine {
         Err(Error::internal(format!("no free name below refs/taskyard/tasks/{task}")))
     }
 
+    /// The ref that the next merge of `task` keeps its tip at, unless something has that name.
+    pub(super) async fn first_kept_ref(&self, task: TaskId) -> Result<String> {
+        Ok(kept_ref(task, self.merges_so_far(task).await? + 1))
+    }
+
     async fn merges_so_far(&self, task: TaskId) -> Result<usize> {
         let records = self.store().read(move |read| Box::pin(async move { read.merge_list(task).await })).await?;
         let landed = |r: &&MergeRecord| r.kind == Kind::Merge && matches!(r.state, State::Landed | State::Reverted);
         Ok(records.iter().filter(landed).count())
     }
+}
+
+fn kept_ref(task: TaskId, n: usize) -> String {
+    format!("refs/taskyard/tasks/{task}/{n}")
 }
 
 async fn conclude(tx: &mut Tx, caller: &Caller, done: &mut Concluded, kept: Option<String>) -> Result<()> {

@@ -27,9 +27,7 @@ impl Engine {
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };
         let bench = self.bench(&place.repository).await?;
         let _turn = bench.turn().await;
-        if let Some(path) = &record.merge_worktree_path {
-            taskyard_git::open_merge::abort_merge(&bench.repo, Path::new(path)).await.map_err(fold::git)?;
-        }
+        self.take_away(&bench, &record, true).await?;
         taskyard_git::record::release(&bench.repo, &id.to_string()).await.map_err(fold::git)?;
         // Read within the turn: a revert may have made the worktree `kept` meanwhile, which keeps branch and folder.
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };
@@ -57,7 +55,8 @@ impl Engine {
             }
             tree => tree?,
         };
-        if let Some(tree) = tree {
+        // The removal itself looks for what is unsaved; before it only a script must not run over it.
+        if let Some(tree) = tree.filter(|_| has_cleanup(bench)) {
             let unsaved = taskyard_git::unsaved::unsaved(&tree, known).await.map_err(fold::git)?;
             if !unsaved.is_empty() {
                 tracing::info!(path = %worktree.path, unsaved = %unsaved.describe(), "a merged worktree's folder stays");
@@ -82,7 +81,7 @@ impl Engine {
 
     /// Runs the repository's cleanup script in the worktree. A script that fails is logged and stops nothing.
     pub(super) async fn run_cleanup(&self, bench: &Bench, worktree: &Worktree) -> Result<()> {
-        let Some(script) = bench.repository.cleanup_script.as_deref().filter(|s| !s.trim().is_empty()) else { return Ok(()) };
+        let Some(script) = bench.repository.cleanup_script.as_deref().filter(|_| has_cleanup(bench)) else { return Ok(()) };
         let settings = self.store().read(|read| Box::pin(async move { read.settings_fetch().await })).await?;
         let limit = Duration::from_secs(u64::try_from(settings.script_limit).unwrap_or(600));
         let folder = Path::new(&worktree.path);
@@ -122,4 +121,9 @@ impl Engine {
             })
             .await
     }
+}
+
+/// Whether the repository has a cleanup script.
+pub(super) fn has_cleanup(bench: &Bench) -> bool {
+    bench.repository.cleanup_script.as_deref().is_some_and(|script| !script.trim().is_empty())
 }

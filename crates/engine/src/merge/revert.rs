@@ -19,6 +19,7 @@ impl Engine {
     }
 
     async fn revert_now(&self, caller: &Caller, worktree: WorktreeId, target: Option<&str>) -> Result<Concluded> {
+        let _asking = self.merges_asked().ask();
         let gone = || Error::not_found("worktree", worktree);
         let before = self.place_of(worktree).await?.ok_or_else(gone)?;
         let bench = self.bench(&before.repository).await?;

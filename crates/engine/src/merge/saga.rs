@@ -10,10 +10,11 @@ use std::future::Future;
 use taskyard_domain::id::WorktreeId;
 use taskyard_domain::merge::{Kind, MergeRecord, State};
 use taskyard_domain::{Error, Result};
+use taskyard_git::history::Fork;
 use taskyard_git::land::{Landed, Landing, land};
-use taskyard_git::merge::{Merge, compute};
-use taskyard_git::revert::{self, Revert, compute_again};
-use taskyard_git::{Error as Git, history};
+use taskyard_git::merge::{Merge, compute_unkept};
+use taskyard_git::revert::{self, Revert, compute_again_unkept};
+use taskyard_git::{Error as Git, Oid, history};
 
 /// What a merge came to.
 #[derive(Debug)]
@@ -63,6 +64,7 @@ impl Engine {
     }
 
     async fn merge_now(&self, caller: &Caller, worktree: WorktreeId, wish: &Wish) -> Result<Outcome> {
+        let _asking = self.merges_asked().ask();
         let gone = || Error::not_found("worktree", worktree);
         let before = self.place_of(worktree).await?.ok_or_else(gone)?;
         let bench = self.bench(&before.repository).await?;
@@ -74,11 +76,11 @@ impl Engine {
         }
         // Read again: a merge that had its turn before us may have changed everything.
         let place = self.place_of(worktree).await?.ok_or_else(gone)?;
-        let record = match self.begin_merge(caller, &bench, &place, wish).await.map_err(unchanged)? {
+        let (record, fork) = match self.begin_merge(caller, &bench, &place, wish).await.map_err(unchanged)? {
             Begun::Nothing(tip) => return Ok(Outcome::Nothing { tip }),
-            Begun::Record(record) => *record,
+            Begun::Record(record, fork) => (*record, fork),
         };
-        match self.compute_step(&bench, &record).await {
+        match self.compute_step(&bench, &record, Some(&fork)).await {
             Ok(computed) => self.finish_computed(caller, &bench, computed).await.map(|done| Outcome::Landed(Box::new(done))),
             Err(Stop::Git(Git::Conflict { .. })) if wish.on_conflict == OnConflict::LeaveOpen => {
                 self.open_conflict(caller, &bench, record).await
@@ -96,7 +98,7 @@ impl Engine {
 
     /// Computes a merge or revert whose intent is written; gives it up when that fails.
     pub(super) async fn finish_prepared(&self, caller: &Caller, bench: &Bench, record: MergeRecord, branch: &str) -> Result<Concluded> {
-        match self.compute_step(bench, &record).await {
+        match self.compute_step(bench, &record, None).await {
             Ok(computed) => self.finish_computed(caller, bench, computed).await,
             Err(stop) => {
                 self.give_up(bench, &record).await?;
@@ -117,27 +119,38 @@ impl Engine {
         }
     }
 
-    /// Step 3: the result, computed in scratch space, kept by a private ref and written to the record.
-    pub(super) async fn compute_step(&self, bench: &Bench, record: &MergeRecord) -> Result<MergeRecord, Stop> {
+    /// Step 3: the result, computed in scratch space, kept by a private ref and written to the record. Whichever of the
+    /// two a crash leaves out, the merge hasn't landed and is given up.
+    pub(super) async fn compute_step(&self, bench: &Bench, record: &MergeRecord, fork: Option<&Fork>) -> Result<MergeRecord, Stop> {
+        taskyard_git::scratch::make(&bench.scratch).map_err(Stop::Git)?;
         let commit = match record.kind {
-            Kind::Merge => self.compute_merge(bench, record).await?,
+            Kind::Merge => self.compute_merge(bench, record, fork).await?,
             Kind::Revert => self.compute_revert(bench, record).await?,
         };
         let mut computed = record.clone();
         computed.state = State::Computed;
-        computed.target_after = Some(commit);
-        Ok(self.store_record(computed).await?)
+        computed.target_after = Some(commit.to_string());
+        let id = record.id.to_string();
+        let (kept, stored) = tokio::join!(taskyard_git::record::protect(&bench.repo, &id, &commit), self.store_record(computed));
+        kept.map_err(Stop::Git)?;
+        Ok(stored?)
     }
 
-    async fn compute_merge(&self, bench: &Bench, record: &MergeRecord) -> Result<String, Stop> {
+    async fn compute_merge(&self, bench: &Bench, record: &MergeRecord, fork: Option<&Fork>) -> Result<Oid, Stop> {
         let merge = self.merge_of(bench, record).await?;
         let records = self.records_of(record.task_id).await?;
         let target = Target { branch: record.target.clone(), tip: merge.base.clone() };
         let computed = match again::earlier(bench, &records, record.worktree_id, &target, &merge.tip).await? {
-            Some(earlier) => compute_again(&bench.repo, &bench.scratch, &merge, &earlier).await,
-            None => compute(&bench.repo, &bench.scratch, &merge).await,
+            Some(earlier) => compute_again_unkept(&bench.repo, &bench.scratch, &merge, &earlier).await,
+            None => {
+                let fork = match fork {
+                    Some(fork) => fork.clone(),
+                    None => Fork::of(&bench.repo, &merge.base, &merge.tip).await.map_err(Stop::Git)?,
+                };
+                compute_unkept(&bench.repo, &bench.scratch, &merge, &fork).await
+            }
         };
-        computed.map(|computed| computed.commit.into()).map_err(Stop::Git)
+        computed.map(|computed| computed.commit).map_err(Stop::Git)
     }
 
     /// The merge that a record is about, as git wants it.
@@ -152,7 +165,7 @@ impl Engine {
         })
     }
 
-    async fn compute_revert(&self, bench: &Bench, record: &MergeRecord) -> Result<String, Stop> {
+    async fn compute_revert(&self, bench: &Bench, record: &MergeRecord) -> Result<Oid, Stop> {
         let lost = || Error::internal(format!("the revert {} names no merge that landed", record.id));
         let id = record.reverts.ok_or_else(lost)?;
         let merged = self.store().read(move |read| Box::pin(async move { read.merge_fetch(id).await })).await?.ok_or_else(lost)?;
@@ -164,20 +177,26 @@ impl Engine {
             message: record.message.clone().unwrap_or_default(),
             author: self.author(&bench.repository, &bench.repo).await?,
         };
-        let reverted = revert::compute(&bench.repo, &bench.scratch, &revert).await;
-        reverted.map(|reverted| reverted.commit.into()).map_err(Stop::Git)
+        let reverted = revert::compute_unkept(&bench.repo, &bench.scratch, &revert).await;
+        reverted.map(|reverted| reverted.commit).map_err(Stop::Git)
     }
 
     /// Step 4: the target moves, and the trees that show it follow. Again: completes what is missing.
     pub(super) async fn land_step(&self, bench: &Bench, record: &MergeRecord) -> taskyard_git::Result<Landed> {
         let unreadable = || Git::Unreadable { stage: "land", what: format!("the merge record {} names no commits", record.id) };
-        let after = record.target_after.as_deref().and_then(taskyard_git::Oid::parse).ok_or_else(unreadable)?;
+        let after = record.target_after.as_deref().and_then(Oid::parse).ok_or_else(unreadable)?;
+        let tip = Oid::parse(&record.tip).filter(|_| record.kind == Kind::Merge);
+        let keep = match (tip, self.first_kept_ref(record.task_id).await) {
+            (Some(tip), Ok(name)) => Some((name, tip)),
+            _ => None,
+        };
         let landing = Landing {
             branch: record.target.clone(),
-            expected: taskyard_git::Oid::parse(&record.target_before).ok_or_else(unreadable)?,
+            expected: Oid::parse(&record.target_before).ok_or_else(unreadable)?,
             commit: after,
             reason: format!("taskyard: {} {}", record.kind, record.id),
             policy: taskyard_git::Policy { hooks: bench.repository.hook_policy, sign: bench.repository.sign_policy },
+            keep,
         };
         land(&bench.repo, &bench.scratch, &landing).await
     }
@@ -190,9 +209,7 @@ impl Engine {
 
     /// The end of a merge that changed nothing: its private space is given back and the record says so.
     pub(super) async fn give_up(&self, bench: &Bench, record: &MergeRecord) -> Result<()> {
-        if let Some(path) = &record.merge_worktree_path {
-            taskyard_git::scratch::remove(&bench.repo, std::path::Path::new(path)).await.map_err(fold::git)?;
-        }
+        self.take_away(bench, record, false).await?;
         taskyard_git::record::release(&bench.repo, &record.id.to_string()).await.map_err(fold::git)?;
         let mut aborted = record.clone();
         aborted.state = State::Aborted;

@@ -220,7 +220,7 @@ impl World {
         match step {
             Step::Turn { .. } => {
                 self.started(run).await;
-                said(self.engine.turn_started(run).await)
+                said(self.engine.turn_started(run, None).await)
             }
             Step::Ask { request, .. } => {
                 let asked = self.engine.ask_permission(run, permission(*request)).await;

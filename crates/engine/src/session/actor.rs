@@ -87,14 +87,13 @@ async fn work(engine: &Engine, facts: Loaded, inbox: &mut mpsc::UnboundedReceive
         () = called_off(inbox, &mut learnt) => Err(Error::conflict("called off while the worktree was being prepared")),
     };
     let ending = match ground {
-        Ok(ground) if !learnt.cancelled && !learnt.stopping => {
+        Ok(ground) => {
             let turn = Turn { engine, facts: &facts, ground: &ground, recorder: &mut recorder, learnt: &mut learnt };
             match turn.run(inbox).await {
                 Ok(()) => conclude(engine, &facts, &ground, &learnt, &mut recorder).await,
                 Err(error) => broken_off(&learnt, error),
             }
         }
-        Ok(_) => broken_off(&learnt, Error::conflict("called off")),
         Err(error) => broken_off(&learnt, error),
     };
     if let Some(cause) = &ending.cause {
@@ -230,6 +229,10 @@ struct Turn<'a> {
 impl Turn<'_> {
     /// Starts the agent, sees it through its turn and to the end of its process.
     async fn run(mut self, inbox: &mut mpsc::UnboundedReceiver<Msg>) -> Result<()> {
+        if self.learnt.cancelled || self.learnt.stopping {
+            self.take(None).await?;
+            return Err(Error::conflict("called off"));
+        }
         let mut handle = self.start().await?;
         let seen = self.see_through(&mut handle, inbox).await;
         self.close(&mut handle, inbox).await;
@@ -249,7 +252,7 @@ impl Turn<'_> {
             system_prompt: facts.levels.task.config.system_prompt.clone().or_else(|| facts.levels.list.config.system_prompt.clone()),
         });
         // The token works before the agent can show it.
-        self.record(move |run| run.token_hash = Some(ready.token_hash)).await?;
+        self.take(Some(ready.token_hash)).await?;
         let handle = taskyard_agents::start(ready.launch).map_err(|error| {
             Error::precondition(format!("the agent {} can't be started: {error}", facts.agent.name))
                 .with_hint("check it with `taskyard doctor`")
@@ -261,6 +264,22 @@ impl Turn<'_> {
             return Err(error);
         }
         Ok(handle)
+    }
+
+    /// Records the ground that the run stands on, with the token of the agent that will be started there.
+    async fn take(&self, token_hash: Option<String>) -> Result<()> {
+        let (run_id, ground) = (self.facts.run.id, (self.ground.worktree.clone(), self.ground.start_commit.clone()));
+        self.engine
+            .store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    let mut run = super::asking::open_run(tx, run_id).await?;
+                    super::ground::take_ground(tx, &mut run, ground).await?;
+                    run.token_hash = token_hash;
+                    super::slot::store(tx, &run).await
+                })
+            })
+            .await
     }
 
     async fn record(&self, change: impl FnOnce(&mut Run) + Send + 'static) -> Result<()> {
@@ -392,19 +411,7 @@ impl Turn<'_> {
     async fn ready(&mut self, handle: &Handle, agent_session_id: Option<String>, resumed: bool) -> Result<()> {
         let facts = self.facts;
         let text = if resumed { facts.run.prompt.clone() } else { prompt::retell(&facts.run.prompt, &facts.levels) };
-        let session_id = facts.session.id;
-        self.engine
-            .store()
-            .write(move |tx| {
-                Box::pin(async move {
-                    let Some(mut session) = tx.session_lock(session_id).await? else { return Ok(()) };
-                    session.agent_session_id = agent_session_id;
-                    session.updated_at = tx.now();
-                    tx.session_update(&session).await
-                })
-            })
-            .await?;
-        self.engine.turn_started(facts.run.id).await?;
+        self.engine.turn_started(facts.run.id, agent_session_id).await?;
         self.recorder.item(Item::Prompt { text: text.clone() }).await?;
         let _ = handle.commands.send(Command::Prompt(text));
         Ok(())

@@ -113,7 +113,8 @@ async fn follow(tx: &mut Tx, run: &Run, session_fact: session::Fact, task_fact: 
     Ok(())
 }
 
-async fn open_run(tx: &mut Tx, run_id: RunId) -> Result<Run> {
+/// The open run of this id, locked with what is locked before it.
+pub(super) async fn open_run(tx: &mut Tx, run_id: RunId) -> Result<Run> {
     let known = tx.run_fetch(run_id).await?.ok_or_else(|| Error::not_found("run", run_id))?;
     lock_around(tx, &known).await?;
     let run = tx.run_lock(run_id).await?.filter(Run::is_open);
@@ -130,8 +131,8 @@ pub(crate) async fn lock_around(tx: &mut Tx, run: &Run) -> Result<()> {
 }
 
 impl Engine {
-    /// The agent holds its prompt: run and session are running.
-    pub(crate) async fn turn_started(&self, run_id: RunId) -> Result<()> {
+    /// The agent holds its prompt: run and session are running, the session in the agent's conversation of this id.
+    pub(crate) async fn turn_started(&self, run_id: RunId, agent_session_id: Option<String>) -> Result<()> {
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
@@ -142,6 +143,7 @@ impl Engine {
                     let id = run.session_id.ok_or_else(|| Error::internal("a managed run without a session"))?;
                     if let Some(mut session) = tx.session_lock(id).await? {
                         session.state = session::next(session.state, session::Fact::TurnStarted)?;
+                        session.agent_session_id = agent_session_id;
                         session.updated_at = tx.now();
                         tx.session_update(&session).await?;
                     }

@@ -18,9 +18,11 @@ use taskyard_domain::settings::Settings;
 use taskyard_domain::task::Task;
 use taskyard_domain::worktree::{CopiedFile, State, Worktree};
 use taskyard_domain::{Error, Result};
+use taskyard_git::contents::Contents;
 use taskyard_git::script::Script;
 use taskyard_git::worktree::{Plan, Ready, Wanted};
 use taskyard_git::{Error as Git, Oid, Repo, furnished};
+use taskyard_store::Tx;
 
 /// How much of a script's output the log keeps, bytes.
 const SCRIPT_LOG_LIMIT: u64 = 1 << 20;
@@ -47,6 +49,23 @@ pub(crate) struct Site<'a> {
     pub project: &'a Repo,
     /// The folder that the worktree goes below.
     pub root: PathBuf,
+}
+
+/// A task's worktree with its folder.
+pub(crate) struct Stood {
+    pub worktree: Worktree,
+    /// The worktree as git sees it.
+    pub tree: Repo,
+    /// What it holds, where it was made just now.
+    pub contents: Option<Contents>,
+}
+
+/// A fresh worktree and what it is furnished from.
+struct Fresh<'a> {
+    repository: &'a Repository,
+    project: &'a Repo,
+    tree: &'a Repo,
+    contents: &'a Contents,
 }
 
 impl Site<'_> {
@@ -78,6 +97,24 @@ impl Ground {
     }
 }
 
+/// Marks the worktree as ready, binds it to the session, and records on the run where it starts from.
+pub(super) async fn take_ground(tx: &mut Tx, run: &mut Run, ground: (Worktree, Oid)) -> Result<()> {
+    let (mut row, start) = ground;
+    row.updated_at = tx.now();
+    if let Some(id) = run.session_id
+        && let Some(mut session) = tx.session_lock(id).await?
+    {
+        session.worktree_id = Some(row.id);
+        tx.session_update(&session).await?;
+    }
+    run.start_commit = Some(start.to_string());
+    tx.worktree_update(&row).await?;
+    let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch });
+    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).run(run.id).data(data));
+    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
+    change::audit(tx, &crate::Caller::system(), row.workspace_id, "worktree.prepared", ("worktree", row.id), metadata).await
+}
+
 impl Engine {
     /// Makes or finds the task's worktree, prepares it, proves that it is isolated.
     pub(super) async fn prepare_ground(
@@ -97,20 +134,25 @@ impl Engine {
         let project = Repo::open(&self.git().marked(name, &value), Path::new(&local)).await.map_err(fold::git)?;
         project.check_not_switched_bare().map_err(fold::git)?;
         let site = Site { levels, repository: &repository, project: &project, root: self.worktree_root(settings, &repository) };
-        let (mut worktree, tree) = self.stand(&site).await?;
+        let Stood { mut worktree, tree, contents } = self.stand(&site).await?;
         if worktree.is_ready {
             taskyard_git::commit::clear_stale_lock(&tree).await.map_err(fold::git)?;
         }
         // A folder that was put back has none of the copied files, and nothing of what the setup script makes.
         if !worktree.is_ready || !furnished::is_furnished(&tree) {
-            self.furnish(&repository, &project, &tree, &mut worktree, (run, session), settings, recorder).await?;
+            let contents = match contents {
+                Some(contents) => contents,
+                None => Contents::of_index(&tree).await.map_err(fold::git)?,
+            };
+            let fresh = Fresh { repository: &repository, project: &project, tree: &tree, contents: &contents };
+            self.furnish(&fresh, &mut worktree, (run, session), settings, recorder).await?;
         }
         taskyard_git::isolation::verify(&project, tree.root(), Some(&worktree.branch)).await.map_err(fold::git)?;
         furnished::mark_furnished(&tree).map_err(fold::git)?;
         let head = tree.head().await.map_err(fold::git)?.oid().cloned();
         let start_commit = run.start_commit.as_deref().and_then(Oid::parse).or(head);
         let start_commit = start_commit.ok_or_else(|| Error::precondition("the worktree has no commit to start from"))?;
-        self.take_ground(run, session, &mut worktree, &start_commit).await?;
+        worktree.is_ready = true;
         Ok(Ground { worktree, repository, project, tree, start_commit })
     }
 
@@ -126,7 +168,7 @@ impl Engine {
     }
 
     /// The task's worktree with its folder, made or found. A cleanup of it that is under way ends first.
-    pub(crate) async fn stand(&self, site: &Site<'_>) -> Result<(Worktree, Repo)> {
+    pub(crate) async fn stand(&self, site: &Site<'_>) -> Result<Stood> {
         let task = site.levels.task.id;
         let _turn = self.ground_turn(task).await;
         let current = self.store().read(move |read| Box::pin(async move { read.worktree_current(task).await })).await?;
@@ -135,8 +177,19 @@ impl Engine {
             Some(worktree) => worktree,
             None => self.plan_worktree(site).await?,
         };
-        let tree = self.materialise(site, &mut worktree).await?;
-        Ok((worktree, tree))
+        let fresh = Oid::parse(&worktree.base_commit).filter(|_| !worktree.is_ready);
+        // Beside the checkout, which takes longer.
+        let listing = async {
+            match &fresh {
+                Some(base) => Contents::of_commit(site.project, base).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (tree, contents) = tokio::join!(self.materialise(site, &mut worktree), listing);
+        let (tree, contents) = (tree?, contents.map_err(fold::git)?);
+        // One that was found half furnished may hold something else by now.
+        let is_base = tree.resolve("HEAD").await.map_err(fold::git)? == fresh;
+        Ok(Stood { worktree, tree, contents: contents.filter(|_| is_base) })
     }
 
     /// Chooses base, folder and branch, and writes the intent.
@@ -205,17 +258,15 @@ impl Engine {
     }
 
     /// Copies files in and runs the setup script.
-    #[expect(clippy::too_many_arguments, reason = "what a fresh worktree is furnished from")]
     async fn furnish(
         &self,
-        repository: &Repository,
-        project: &Repo,
-        tree: &Repo,
+        fresh: &Fresh<'_>,
         worktree: &mut Worktree,
         whose: (&Run, &Session),
         settings: &Settings,
         recorder: &mut Recorder,
     ) -> Result<()> {
+        let Fresh { repository, project, tree, contents } = *fresh;
         let report = taskyard_git::copy::copy_files(project, tree, &repository.copy_files).await.map_err(fold::git)?;
         for pattern in &report.missing {
             recorder.notice("warning", format!("copy_files: nothing matches {pattern}")).await?;
@@ -229,11 +280,11 @@ impl Engine {
                 .notice("warning", format!("copy_files: git doesn't ignore {path}; an agent that adds everything would commit it"))
                 .await?;
         }
-        let modules = taskyard_git::submodule::fill_submodules(project, tree).await.map_err(fold::git)?;
+        let modules = taskyard_git::submodule::fill_listed(project, tree, contents).await.map_err(fold::git)?;
         if let Some(note) = modules.note() {
             recorder.notice("warning", note).await?;
         }
-        for note in taskyard_git::facts::facts(tree).await.map_err(fold::git)?.notes {
+        for note in taskyard_git::facts::facts_of(tree, contents).await.map_err(fold::git)?.notes {
             recorder.notice("info", note).await?;
         }
         if let Some(script) = repository.setup_script.as_deref().filter(|s| !s.trim().is_empty()) {
@@ -267,32 +318,6 @@ impl Engine {
             marker: Some(super::launch::marker(session.id)),
         };
         taskyard_git::script::run_script(&script).await.map_err(fold::git)
-    }
-
-    /// Marks the worktree as ready, binds it to the session, and records where the run starts from.
-    async fn take_ground(&self, run: &Run, session: &Session, worktree: &mut Worktree, start: &Oid) -> Result<()> {
-        worktree.is_ready = true;
-        worktree.updated_at = self.now();
-        let (row, run_id, session_id, start) = (worktree.clone(), run.id, session.id, start.to_string());
-        self.store()
-            .write(move |tx| {
-                Box::pin(async move {
-                    if let Some(mut session) = tx.session_lock(session_id).await? {
-                        session.worktree_id = Some(row.id);
-                        tx.session_update(&session).await?;
-                    }
-                    if let Some(mut run) = tx.run_lock(run_id).await?.filter(Run::is_open) {
-                        run.start_commit = Some(start);
-                        tx.run_update(&run).await?;
-                    }
-                    tx.worktree_update(&row).await?;
-                    let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch });
-                    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).run(run_id).data(data));
-                    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
-                    change::audit(tx, &crate::Caller::system(), row.workspace_id, "worktree.prepared", ("worktree", row.id), metadata).await
-                })
-            })
-            .await
     }
 
     /// At a run's end: commits what was left, remembers the tip, and says whether anything changed in the run.

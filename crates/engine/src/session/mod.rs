@@ -20,7 +20,7 @@ mod tests;
 
 pub(crate) use ending::Ending;
 #[cfg(test)]
-pub(crate) use ground::Site;
+pub(crate) use ground::{Site, Stood};
 pub(crate) use launch::marker;
 pub(crate) use opening::Opening;
 

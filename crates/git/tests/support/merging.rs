@@ -8,7 +8,7 @@ use taskyard_domain::merge::Strategy;
 use taskyard_git::land::{Landed, Landing, land};
 use taskyard_git::merge::{Computed, Merge, compute};
 use taskyard_git::record::Author;
-use taskyard_git::revert::{self, Revert, Reverted};
+use taskyard_git::revert::{self, Earlier, Revert, Reverted};
 use taskyard_git::{Oid, Policy, Repo, Result};
 
 /// Every strategy.
@@ -129,6 +129,12 @@ impl Yard {
     }
 }
 
+/// A merge that was taken out again.
+pub fn earlier(merged: &Computed, reverted: &Reverted) -> Earlier {
+    let (tip, before, revert) = (merged.tip.clone(), merged.target_before.clone(), reverted.commit.clone());
+    Earlier { tip, before, revert, subject: "TY-1: the task".into() }
+}
+
 pub fn author() -> Author {
     Author { who: yard(), policy: Policy::default() }
 }
@@ -140,5 +146,6 @@ pub fn landing(branch: &str, before: &Oid, after: &Oid) -> Landing {
         commit: after.clone(),
         reason: "taskyard: merge".into(),
         policy: Policy::default(),
+        keep: None,
     }
 }

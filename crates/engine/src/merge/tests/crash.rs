@@ -30,7 +30,7 @@ async fn merge_until(yard: &Yard, work: &Work, strategy: Strategy, last: Step, t
     let engine = &yard.engine;
     let place = engine.place_of(work.worktree).await.unwrap().unwrap();
     let bench = engine.bench(&place.repository).await.unwrap();
-    let Begun::Record(record) = engine.begin_merge(&operator(), &bench, &place, &wish(strategy)).await.unwrap() else {
+    let Begun::Record(record, _) = engine.begin_merge(&operator(), &bench, &place, &wish(strategy)).await.unwrap() else {
         panic!("nothing to merge")
     };
     carry_on(yard, &bench, *record, last, times).await;
@@ -41,7 +41,7 @@ async fn carry_on(yard: &Yard, bench: &crate::merge::Bench, record: MergeRecord,
     let mut computed = None;
     for _ in 0..times {
         if last >= Step::Computed {
-            computed = Some(engine.compute_step(bench, &record).await.ok().unwrap());
+            computed = Some(engine.compute_step(bench, &record, None).await.ok().unwrap());
         }
     }
     let Some(computed) = computed else { return };

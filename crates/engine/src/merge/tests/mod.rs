@@ -1,5 +1,6 @@
 //! Merges on real repositories and a real store; no agent takes part.
 
+mod counting;
 mod crash;
 mod looking;
 mod merging;

@@ -93,7 +93,7 @@ impl Yard {
         let (levels, repository) = read.await?;
         let project = taskyard_git::Repo::open(self.engine.git(), &self.repo.path()).await.unwrap();
         let site = Site { levels: &levels, repository: &repository, project: &project, root: self.data().join("worktrees") };
-        let (worktree, tree) = self.engine.stand(&site).await?;
+        let crate::session::Stood { worktree, tree, .. } = self.engine.stand(&site).await?;
         assert_eq!(tree.root(), Path::new(&worktree.path));
         Ok(worktree)
     }
