@@ -12,7 +12,6 @@ mod again;
 mod author;
 mod begin;
 mod bench;
-mod by_hand;
 mod conclude;
 mod conflict;
 mod finish;
