@@ -332,6 +332,26 @@ async fn trees_that_had_followed_go_back_with_the_branch() {
 }
 
 #[tokio::test]
+async fn a_tree_in_which_git_breaks_off_is_as_it_was() {
+    let (yard, _) = ready(Strategy::Merge).await;
+    write(&yard.task, ".gitattributes", "z.bin filter=picky\n");
+    yard.work("z.bin", "z\n").await;
+    let made = yard.compute(Strategy::Merge).await.unwrap();
+    // The filter fails when all other files are written: by then git has half of the work in the tree.
+    for (key, value) in [("filter.picky.clean", "cat"), ("filter.picky.smudge", "false"), ("filter.picky.required", "true")] {
+        yard.lab.git_in(&yard.main, &["config", key, value]).await;
+    }
+    write(&yard.main, "k.txt", "edited\n");
+    let before = yard.snap().await;
+    yard.land(&made.target_before, &made.commit).await.unwrap_err();
+    assert_eq!((yard.target().await, yard.snap().await), (made.target_before.clone(), before));
+    assert_eq!(yard.status(&yard.main).await, " M k.txt");
+    yard.lab.git_in(&yard.main, &["config", "filter.picky.smudge", "cat"]).await;
+    yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_landed(&yard, &made).await;
+}
+
+#[tokio::test]
 async fn a_tree_whose_folder_is_gone_holds_nobody_back() {
     let (yard, made) = ready(Strategy::Merge).await;
     let second = yard.lab.path("second");

@@ -15,6 +15,7 @@ use taskyard_domain::{Error, Result};
 use taskyard_git::refs::Deleted;
 use taskyard_git::removal::{self, Removal};
 use taskyard_git::unsaved::{Known, unsaved};
+use taskyard_git::worktree::{self, Plan};
 use taskyard_git::{history, refs, snapshot};
 use taskyard_store::{Tx, WorktreeFilter};
 
@@ -201,11 +202,16 @@ impl Engine {
         Ok(())
     }
 
-    async fn finish_removal(&self, worktree: WorktreeId) -> Result<()> {
-        let Some(place) = self.place_of(worktree).await? else { return Ok(()) };
+    async fn finish_removal(&self, id: WorktreeId) -> Result<()> {
+        let Some(place) = self.place_of(id).await? else { return Ok(()) };
         let bench = self.bench(&place.repository).await?;
+        // A worktree that was about to move looks removed, too.
+        let plan = Plan { path: place.worktree.path.clone().into(), branch: place.worktree.branch.clone() };
+        if worktree::finish_move(&bench.repo, &plan).await.map_err(fold::git)? {
+            return Ok(());
+        }
         if removal::was_cut_off(&bench.repo, Path::new(&place.worktree.path)) {
-            self.put_away(&Caller::system(), worktree, Loss::Refuse).await?;
+            self.put_away(&Caller::system(), id, Loss::Refuse).await?;
         }
         Ok(())
     }
@@ -263,7 +269,7 @@ impl Engine {
 }
 
 /// Stores a snapshot's row unless there is one of the same ref and commit.
-async fn keep_row(tx: &mut Tx, snapshot: Option<Snapshot>) -> Result<Option<Snapshot>> {
+pub(super) async fn keep_row(tx: &mut Tx, snapshot: Option<Snapshot>) -> Result<Option<Snapshot>> {
     let Some(snapshot) = snapshot else { return Ok(None) };
     let known = tx.snapshot_list(None, Some(snapshot.repository_id)).await?;
     if let Some(known) = known.into_iter().find(|s| s.ref_name == snapshot.ref_name && s.commit == snapshot.commit) {

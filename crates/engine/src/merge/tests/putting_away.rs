@@ -68,6 +68,29 @@ async fn a_removal_that_a_crash_cut_off_is_ended_at_the_next_start() {
 }
 
 #[tokio::test]
+async fn a_move_that_a_crash_cut_off_is_ended_at_the_next_start() {
+    let yard = Yard::new().await;
+    let work = yard.task("Moves").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    // Its folder isn't a worktree any more, so it was to go to another; the server died before git knew.
+    std::fs::remove_file(work.path.join(".git")).unwrap();
+    yard.write(&work, "b.txt", "somebody else's\n");
+    let mut moving = yard.worktree(work.worktree).await;
+    let place = work.path.with_file_name("elsewhere");
+    moving.path = place.to_string_lossy().into_owned();
+    yard.engine.store().write(move |tx| Box::pin(async move { tx.worktree_update(&moving).await })).await.unwrap();
+    for _ in 0..2 {
+        yard.restarted().sweep_merges().await.unwrap();
+        let moved = yard.worktree(work.worktree).await;
+        assert_eq!((moved.state, moved.has_folder), (State::Active, true));
+        let listed = yard.git(&["worktree", "list", "--porcelain"]).await;
+        assert!(listed.contains("/elsewhere\n") && !listed.contains("prunable"), "{listed}");
+    }
+    assert_eq!(std::fs::read_to_string(place.join("b.txt")).unwrap(), "b\n");
+    assert_eq!(std::fs::read_to_string(work.path.join("b.txt")).unwrap(), "somebody else's\n");
+}
+
+#[tokio::test]
 async fn a_clean_folder_goes_and_its_branch_can_still_be_merged() {
     let yard = Yard::new().await;
     let work = yard.task("Clean").await;
