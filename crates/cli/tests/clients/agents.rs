@@ -4,6 +4,7 @@
 use crate::program::By;
 use crate::stage::Stage;
 use crate::support::{PROGRAM, Told};
+use Wait::{Beyond, No, Short};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +14,11 @@ use taskyard_testkit::model::{Model, Playing};
 
 /// The key that no vendor knows.
 const KEY: &str = "sk-test-0000";
-/// Longest that an agent's turn may take. On a busy machine OpenCode takes minutes to its first request.
-const TURN: Duration = Duration::from_secs(400);
+/// Longest that an agent's turn may take. OpenCode computes for more than ten seconds before its first request, which
+/// are minutes where many programs share a core.
+const TURN: Duration = Duration::from_secs(900);
+/// Seconds that an agent's patience with a silent call is shortened to. Signs of life come more often.
+const LIMIT: u64 = 20;
 
 /// An agent under test; its program is called so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +79,14 @@ impl Agent {
         Command::new(self.program(), scene.stage.yard.repo.path(), scene.stage.yard.server.env()).time_limit(TURN).output_cap(1 << 20)
     }
 
-    /// The step that has it run a command to its end.
-    fn runs(self, command: &str) -> Step {
+    /// The replies that have it run a command, which is safe to repeat, to its end.
+    fn runs(self, command: &str) -> Vec<Step> {
         match self {
-            // It goes on after ten seconds unless it is told to be patient.
-            Self::Codex => Step::Call { tool: "exec_command".into(), arguments: json!({ "cmd": command, "yield_time_ms": 30_000 }) },
-            _ => shell(command),
+            // It goes on after 30 seconds at most.
+            Self::Codex => {
+                vec![Step::Call { tool: "exec_command".into(), arguments: json!({ "cmd": command, "yield_time_ms": 30_000 }) }; 4]
+            }
+            _ => vec![shell(command)],
         }
     }
 
@@ -180,9 +186,8 @@ fn opencode(scene: &Scene, by: By, limit: Option<u64>) -> Command {
         }
     };
     how["enabled"] = true.into();
-    if let Some(seconds) = limit {
-        how["timeout"] = (seconds * 1000).into();
-    }
+    // The server's own `timeout` would be one for connecting too.
+    let limit = limit.map_or(json!({}), |seconds| json!({ "mcp_timeout": seconds * 1000 }));
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible",
         "options": { "baseURL": format!("{}/v1", scene.playing.url()), "apiKey": KEY },
@@ -191,7 +196,7 @@ fn opencode(scene: &Scene, by: By, limit: Option<u64>) -> Command {
     let config = json!({
         "autoupdate": false, "share": "disabled", "model": "own/own-model", "small_model": "own/own-model",
         "enabled_providers": ["own"], "provider": { "own": provider }, "permission": { "edit": "allow", "bash": "allow" },
-        "mcp": { "taskyard": how },
+        "mcp": { "taskyard": how }, "experimental": limit,
     });
     scene.write("xdg/opencode/opencode.json", config.to_string());
     Agent::Opencode.command(scene).args(["run", "Use Taskyard."]).env("OPENCODE_DISABLE_MODELS_FETCH", "1")
@@ -201,99 +206,80 @@ fn call(tool: &str, arguments: Value) -> [Step; 1] {
     [mcp("taskyard", tool, arguments)]
 }
 
-/// Writes a task, reads it, is refused; over a restart of the server where the connection isn't a stream.
-async fn writes_reads_and_is_refused(agent: Agent, by: By) {
+/// A wait in an agent's turn.
+#[derive(Debug, Clone, Copy)]
+enum Wait {
+    /// None.
+    No,
+    /// One without settings, which is shorter than every agent's limit.
+    Short,
+    /// One of so many seconds, longer than the agent's own limit for a silent call, or [`LIMIT`] where it can be set.
+    Beyond(u64),
+}
+
+/// Writes a task, reads it, is refused; over a restart of the server where the connection isn't a stream; and waits.
+async fn does_its_work(agent: Agent, by: By, limit: Option<u64>, wait: Wait) {
     let stage = Stage::new().await;
     let gate = stage.yard.gate("restarted");
-    let scenario = Scenario::new()
-        .reply(call("add_task", json!({ "list_id": stage.yard.list, "title": "By an agent outside" })))
-        .reply([agent.runs(&format!("until [ -e '{}' ]; do sleep 0.2; done; echo open", gate.display()))])
-        .reply(call("get_task", json!({ "task_id": "TY-1" })))
-        .reply(call("get_task", json!({ "task_id": "TY-404" })))
-        .reply([say("Done.")]);
-    let mut scene = Scene::new(stage, scenario).await;
-    let turn = run(agent.turn(&scene, by, None).await);
+    let mut scenario = Scenario::new().reply(call("add_task", json!({ "list_id": stage.yard.list, "title": "By an agent outside" })));
+    for step in agent.runs(&format!("until [ -e '{}' ]; do sleep 0.2; done; echo open", gate.display())) {
+        scenario = scenario.reply([step]);
+    }
+    scenario = scenario.reply(call("get_task", json!({ "task_id": "TY-1" }))).reply(call("get_task", json!({ "task_id": "TY-404" })));
+    // TY-2 is the task that is held below.
+    let mut waiting = json!({ "task_ids": ["TY-2"] });
+    if let Beyond(seconds) = wait {
+        waiting["timeout_seconds"] = seconds.into();
+    }
+    if !matches!(wait, No) {
+        scenario = scenario.reply(call("wait_for_task_change", waiting));
+    }
+    let mut scene = Scene::new(stage, scenario.reply([say("Done.")])).await;
+    let turn = run(agent.turn(&scene, by, limit).await);
     tokio::pin!(turn);
     let outcome = tokio::select! {
-        outcome = scene.stage.sooner_or_later("add_task") => outcome,
+        outcome = scene.stage.ended_within(TURN, "add_task") => outcome,
         early = &mut turn => panic!("the agent has ended: {:?} {:#?}", scene.ended(early), scene.playing.served()),
     };
     assert_eq!(outcome, "ok");
     if by != By::Sse {
         scene.stage.restart().await;
     }
+    if !matches!(wait, No) {
+        scene.stage.held("quiet").await;
+    }
     scene.stage.yard.open("restarted");
     let told = scene.ended(turn.await);
     scene.no_problems(&told);
     scene.told_model("By an agent outside");
     scene.told_model("NOT_FOUND");
-    let outcomes: Vec<_> = scene.stage.calls("get_task").iter().map(|call| call["outcome"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(outcomes, ["ok", "NOT_FOUND"], "{told:?}");
-}
-
-/// A wait of `seconds` (`None`: the default) comes to its end, the agent's limit for silence notwithstanding.
-async fn waits(agent: Agent, by: By, limit: Option<u64>, seconds: Option<u64>) {
-    let stage = Stage::new().await;
-    let task = stage.held("quiet").await;
-    let mut arguments = json!({ "task_ids": [task] });
-    if let Some(seconds) = seconds {
-        arguments["timeout_seconds"] = seconds.into();
+    let outcomes = |tool| -> Vec<_> { scene.stage.calls(tool).iter().map(|call| call["outcome"].as_str().unwrap().to_owned()).collect() };
+    assert_eq!(outcomes("get_task"), ["ok", "NOT_FOUND"], "{told:?}");
+    if !matches!(wait, No) {
+        assert_eq!(outcomes("wait_for_task_change"), ["ok"], "{told:?}");
+        scene.told_model("timed_out");
     }
-    let scene = Scene::new(stage, Scenario::new().reply(call("wait_for_task_change", arguments)).reply([say("Done.")])).await;
-    let told = scene.ended(run(agent.turn(&scene, by, limit).await).await);
-    scene.no_problems(&told);
-    let calls = scene.stage.calls("wait_for_task_change");
-    assert_eq!((calls.len(), &calls[0]["outcome"]), (1, &json!("ok")), "{calls:?} {told:?}");
-    scene.told_model("timed_out");
 }
 
-/// The tests of one agent: a turn for each way to connect.
+/// The tests of one agent: a turn for each way to connect, with its limit and its wait.
 macro_rules! turns {
-    ($($agent:ident $name:ident: $($by:ident $case:ident),*;)*) => {
-        $(mod $name {
+    ($agent:ident $name:ident: $($by:ident $case:ident $limit:expr, $wait:expr);*) => {
+        mod $name {
             use super::*;
             $(#[tokio::test]
             async fn $case() {
-                writes_reads_and_is_refused(Agent::$agent, By::$by).await;
+                does_its_work(Agent::$agent, By::$by, $limit, $wait).await;
             })*
-        })*
+        }
     };
 }
 
-turns! {
-    Claude claude: Http over_http, Sse over_sse, Stdio over_stdio;
-    Codex codex: Http over_http, Stdio over_stdio;
-    Gemini gemini: Http over_http, Sse over_sse, Stdio over_stdio;
-    Opencode opencode: Http over_http, Sse over_sse, Stdio over_stdio;
-}
-
-/// It gives up on an answer without a first byte after 60 s.
-#[tokio::test]
-async fn claude_waits_beyond_its_limit_for_a_first_byte() {
-    waits(Agent::Claude, By::Http, None, Some(75)).await;
-}
-
-/// It gives up on a call without a sign of life after 300 s, here 20.
-#[tokio::test]
-async fn claude_waits_beyond_its_limit_for_silence() {
-    waits(Agent::Claude, By::Http, Some(20), Some(50)).await;
-}
-
-#[tokio::test]
-async fn claude_waits_beyond_its_limit_for_silence_over_stdio() {
-    waits(Agent::Claude, By::Stdio, Some(20), Some(50)).await;
-}
-
-/// It gives up on a silent call after 60 s.
-#[tokio::test]
-async fn opencode_waits_beyond_its_limit() {
-    waits(Agent::Opencode, By::Http, None, Some(75)).await;
-}
-
-#[tokio::test]
-async fn opencode_waits_beyond_its_limit_over_stdio() {
-    waits(Agent::Opencode, By::Stdio, Some(20), Some(50)).await;
-}
+// It gives up on an answer without a first byte after 60 s, on a call without a sign of life after 300 s or LIMIT.
+turns! { Claude claude: Http over_http Some(LIMIT), Beyond(75); Sse over_sse None, No; Stdio over_stdio Some(LIMIT), Beyond(35) }
+turns! { Codex codex: Http over_http None, Short; Stdio over_stdio None, No }
+turns! { Gemini gemini: Http over_http None, No; Sse over_sse None, No; Stdio over_stdio None, Short }
+// It gives up on a silent call after 60 s or LIMIT.
+turns! { Opencode opencode: Http over_http None, Beyond(75); Sse over_sse None, No; Stdio over_stdio Some(LIMIT), Beyond(35) }
 
 /// Codex and Gemini end a call after their limit, whatever the server says meanwhile: the wait ends at the server too and
 /// nothing is wrong afterwards. Their limits are to be set above the longest wait, as docs/clients.md says.
@@ -305,7 +291,7 @@ async fn gives_up_a_wait(agent: Agent, by: By) {
         .reply(call("get_task", json!({ "task_id": task })))
         .reply([say("Done.")]);
     let scene = Scene::new(stage, scenario).await;
-    let told = scene.ended(run(agent.turn(&scene, by, Some(6)).await).await);
+    let told = scene.ended(run(agent.turn(&scene, by, Some(LIMIT)).await).await);
     scene.no_problems(&told);
     assert_eq!(scene.stage.ended("wait_for_task_change", 1).await, "UNAVAILABLE");
     assert_eq!(scene.stage.ended("get_task", 1).await, "ok", "{told:?}");
@@ -324,15 +310,4 @@ async fn codex_gives_up_a_wait() {
 #[tokio::test]
 async fn codex_gives_up_a_wait_over_stdio() {
     gives_up_a_wait(Agent::Codex, By::Stdio).await;
-}
-
-/// Without any settings a wait is shorter than every agent's limit.
-#[tokio::test]
-async fn codex_waits_by_default_within_its_limit() {
-    waits(Agent::Codex, By::Http, None, None).await;
-}
-
-#[tokio::test]
-async fn gemini_waits_by_default_within_its_limit() {
-    waits(Agent::Gemini, By::Stdio, None, None).await;
 }

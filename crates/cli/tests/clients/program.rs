@@ -7,9 +7,13 @@ use crate::support::PATIENCE;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use taskyard_process::{Child, Spawn, spawn};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
+
+/// Longest that a client says nothing: its longest wait, and what a loaded machine adds.
+const SILENCE: Duration = Duration::from_secs(240);
 
 /// An SDK.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +108,7 @@ impl Client {
     /// The next line that is no complaint.
     async fn line(&mut self) -> Value {
         loop {
-            let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("the client says nothing").unwrap();
+            let line = tokio::time::timeout(SILENCE, self.lines.next_line()).await.expect("the client says nothing").unwrap();
             let line = line.unwrap_or_else(|| panic!("the client has ended; it complained: {:#?}", self.complaints));
             let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?} is no JSON: {error}"));
             match line["complaint"].as_str() {

@@ -1,6 +1,6 @@
 //! What tests with real clients stand on: a yard whose server notes every call and comes back on the same port.
 
-use crate::support::{PROGRAM, Setup, Task, Yard, eventually};
+use crate::support::{PROGRAM, Setup, Task, Yard, eventually, within};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,14 +63,10 @@ impl Stage {
         eventually(&format!("{n} calls of {tool} to end"), look).await
     }
 
-    /// The outcome of the first call of `tool`, however long it takes to come: for a caller with a limit of its own.
-    pub async fn sooner_or_later(&self, tool: &str) -> String {
-        loop {
-            if let Some(call) = self.calls(tool).first() {
-                return call["outcome"].as_str().unwrap().to_owned();
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    /// The same of the first call, for which there is time until `limit`.
+    pub async fn ended_within(&self, limit: Duration, tool: &str) -> String {
+        let look = async || self.calls(tool).first().map(|call| call["outcome"].as_str().unwrap().to_owned());
+        within(limit, &format!("the first call of {tool} to end"), look).await
     }
 
     /// A running task whose agent ends its turn when the gate `name` opens.

@@ -14,13 +14,18 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Looks again and again until `look` finds something; panics with `what` after [`PATIENCE`].
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, look: impl FnMut() -> F) -> T {
+    within(PATIENCE, what, look).await
+}
+
+/// [`eventually`] with a limit of its own, for what other people's programs take their time over.
+pub async fn within<T, F: Future<Output = Option<T>>>(limit: Duration, what: &str, mut look: impl FnMut() -> F) -> T {
     let started = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(started.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(started.elapsed() < limit, "waited in vain for {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
