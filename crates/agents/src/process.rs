@@ -9,6 +9,7 @@ use crate::contract::{Event, Launch, StartError};
 use crate::frame::{Frame, Framer};
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -57,7 +58,8 @@ pub fn start(launch: &Launch, more_args: &[String]) -> Result<Started, StartErro
         env: launch.env.clone(),
         stdin: true,
         marker: Some(launch.marker.clone()),
-    })?;
+    })
+    .inspect_err(|_| tracing::warn!(%program, ?args, ?more_args, "an agent can't be started"))?;
     let (pid, start_time) = (child.pid(), child.start_time());
     let (stdin_tx, stdin_rx) = mpsc::unbounded_channel();
     if let Some(pipe) = child.stdin.take() {
@@ -85,7 +87,8 @@ fn open_log(path: &Path) -> Result<File, StartError> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        File::options().create(true).append(true).open(path)
+        // Like the database: what agents say is the owner's only.
+        File::options().create(true).append(true).mode(0o600).open(path)
     };
     open().map_err(|source| StartError::Log { path: path.to_owned(), source })
 }
@@ -260,5 +263,19 @@ async fn drain_stderr(pipe: Option<ChildStderr>, mut log: File, tail: Arc<Mutex<
         tail.extend_from_slice(&chunk[..read]);
         let surplus = tail.len().saturating_sub(STDERR_TAIL);
         tail.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_an_agent_says_is_its_owners_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("logs/agent.raw");
+        open_log(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use taskyard_domain::Clock;
@@ -34,7 +35,7 @@ impl CallLog {
     /// # Errors
     /// When the file can't be opened for appending.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         Ok(Self { file: Mutex::new(file), clock })
     }
 

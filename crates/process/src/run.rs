@@ -4,7 +4,8 @@ use crate::Environment;
 use crate::spawn::{Spawn, spawn};
 use crate::tree;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
@@ -15,6 +16,8 @@ pub const DEFAULT_OUTPUT_CAP: usize = 64 << 20;
 /// How long output is waited for once the command itself is gone.
 const LINGER: Duration = Duration::from_secs(1);
 const STDERR_TAIL: usize = 4 << 10;
+/// `ENOEXEC`: neither a program nor a script with an interpreter.
+const NO_FORMAT: i32 = 8;
 
 /// What a command reads on standard input.
 #[derive(Debug, Clone, Default)]
@@ -146,9 +149,11 @@ pub enum Error {
         cwd: PathBuf,
     },
     /// The program couldn't be started.
-    #[error("can't start {argv}: {source}")]
+    #[error("can't start {program}: {}", reason(program, source))]
     Start {
-        /// What should have run.
+        /// The program.
+        program: String,
+        /// The same with its arguments.
         argv: String,
         /// The operating system's reason.
         source: std::io::Error,
@@ -171,6 +176,22 @@ pub enum Error {
         /// The end of what it said on standard error.
         stderr: String,
     },
+}
+
+/// Why `program` can't be started: what the system says, and what that means for a program.
+fn reason(program: &str, source: &std::io::Error) -> String {
+    let text = source.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let (by_path, path) = (program.contains('/'), Path::new(program));
+    let meaning = match source.kind() {
+        ErrorKind::NotFound if !by_path => "it isn't on the server's PATH",
+        ErrorKind::NotFound if path.is_relative() => "a path that isn't absolute is looked up in the folder that it runs in",
+        ErrorKind::NotFound if path.exists() => "the interpreter that its first line names isn't there",
+        ErrorKind::PermissionDenied if by_path => "is it a file, and executable?",
+        _ if source.raw_os_error() == Some(NO_FORMAT) => "a script needs a first line such as #!/bin/sh",
+        _ => return text.to_owned(),
+    };
+    format!("{text} ({meaning})")
 }
 
 fn said(stderr: &str) -> String {

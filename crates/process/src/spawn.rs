@@ -78,7 +78,10 @@ pub fn spawn(what: Spawn) -> Result<Child, Error> {
     command.args(&what.args).current_dir(&what.cwd).env_clear().envs(what.env.iter());
     command.stdin(if what.stdin { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-    let mut inner = command.spawn().map_err(|source| Error::Start { argv, source })?;
+    let mut inner = command.spawn().map_err(|source| {
+        let program = what.program.to_string_lossy().into_owned();
+        Error::Start { program, argv, source }
+    })?;
     let pid = inner.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
     let (stdin, stdout, stderr) = (inner.stdin.take(), inner.stdout.take(), inner.stderr.take());
     Ok(Child { pid, start_time: tree::start_time(pid).unwrap_or_default(), marker: what.marker, done: false, stdin, stdout, stderr, inner })

@@ -104,6 +104,22 @@ async fn what_cannot_be_started_says_why() {
     assert!(
         matches!(run(Command::new("/nowhere/program", "/", env())).await, Err(Error::Start { argv, .. }) if argv == "/nowhere/program")
     );
+    let folder = Folder::new("unstartable");
+    let script = folder.0.join("script");
+    let path = script.to_str().unwrap();
+    let at = |mode: u32, text: &str| {
+        std::fs::write(&script, text).unwrap();
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    let told = async |program: &str| run(Command::new(program, "/", env()).args(["--flag"; 100])).await.unwrap_err().to_string();
+    let missing = "No such file or directory";
+    assert_eq!(told("no-such-program").await, format!("can't start no-such-program: {missing} (it isn't on the server's PATH)"));
+    let relative = "a path that isn't absolute is looked up in the folder that it runs in";
+    assert_eq!(told("./no-such-program").await, format!("can't start ./no-such-program: {missing} ({relative})"));
+    at(0o644, "#!/bin/sh\n");
+    assert_eq!(told(path).await, format!("can't start {path}: Permission denied (is it a file, and executable?)"));
+    at(0o755, "#!/no/such/shell\n");
+    assert_eq!(told(path).await, format!("can't start {path}: {missing} (the interpreter that its first line names isn't there)"));
 }
 
 /// Waits until `fact` holds; a test that waits for ever is ended by its runner.

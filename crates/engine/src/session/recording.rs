@@ -173,7 +173,7 @@ async fn open_log(path: &Path) -> std::io::Result<File> {
     if let Some(folder) = path.parent() {
         tokio::fs::create_dir_all(folder).await?;
     }
-    tokio::fs::OpenOptions::new().create(true).append(true).open(path).await
+    tokio::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path).await
 }
 
 fn size(item: &Item) -> usize {
