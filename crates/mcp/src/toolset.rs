@@ -147,7 +147,8 @@ impl Selection {
     /// The selection of `?mode=`, `?toolsets=` and `?readonly=` in `query`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a mode or toolset that doesn't exist, listing those that do.
+    /// `INVALID_ARGUMENT` for a mode or toolset that doesn't exist, listing those that do, and for a parameter that nobody
+    /// knows: a misspelt `readonly` mustn't give what it was to keep away.
     pub fn from_query(query: &str) -> Result<Self> {
         let (mut mode, mut sets, mut read_only) = (DEFAULT_MODE.to_owned(), None, false);
         for (key, value) in pairs(query) {
@@ -155,7 +156,9 @@ impl Selection {
                 "mode" if !value.is_empty() => mode = value,
                 "toolsets" | "toolset" if !value.is_empty() => sets = Some(value),
                 "readonly" | "read_only" => read_only = flag(&key, &value)?,
-                _ => {}
+                // The older transport's id of a session.
+                "mode" | "toolsets" | "toolset" | "sessionId" | "session_id" => {}
+                _ => return Err(Error::invalid(&key, format!("there is no parameter {key:?}; parameters are mode, toolsets, readonly"))),
             }
         }
         let mut selection = Self::mode(&mode)?;
@@ -294,6 +297,10 @@ mod tests {
         assert_eq!((error.field.as_deref(), error.message.contains("external, dispatch, core, agent")), (Some("mode"), true));
         assert!(Selection::from_query("toolsets=git,nope").unwrap_err().message.contains("task_and_list_config"));
         assert!(Selection::from_query("readonly=perhaps").is_err());
+        let error = Selection::from_query("mode=core&read-only=true").unwrap_err();
+        let says = "there is no parameter \"read-only\"; parameters are mode, toolsets, readonly";
+        assert_eq!((error.field.as_deref(), error.message.as_str()), (Some("read-only"), says));
+        assert!(Selection::from_query("sessionId=1&mode=core").is_ok());
     }
 
     #[test]
