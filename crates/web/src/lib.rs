@@ -7,6 +7,7 @@ pub mod bind;
 mod call;
 pub mod guard;
 mod health;
+mod home;
 mod serve;
 
 pub use bind::check_bind;
@@ -56,6 +57,7 @@ pub fn router_around(handler: impl ProtocolHandler, app: App) -> Router {
         .layer(DefaultBodyLimit::max(MAX_CALL))
         .with_state(call::Calls { dispatcher: app.dispatcher.clone(), shutdown: app.shutdown.clone() });
     Router::new()
+        .route("/", get(home::home))
         .route("/healthz", get(health::healthz).with_state(app.readiness))
         // Clients probe these; anything but a plain 404 makes some of them try to log in.
         .route("/.well-known/{*rest}", any(health::nothing))

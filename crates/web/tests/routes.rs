@@ -13,6 +13,7 @@ use taskyard_mcp::CallLog;
 
 /// Every route with each method it serves.
 const ROUTES: &[(&str, &str)] = &[
+    ("GET", "/"),
     ("GET", "/healthz"),
     ("GET", "/.well-known/oauth-protected-resource"),
     ("POST", "/mcp"),
@@ -50,6 +51,21 @@ async fn no_route_takes_a_body_that_a_form_can_send() {
         {
             let reply = server.send(Request::new(method, path).with("content-type", kind).body("{}")).await;
             assert_eq!(reply.status, 415, "{path} {kind}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_opens_the_address_learns_what_this_is() {
+    let server = Server::start().await;
+    let browser = server.send(Request::new("GET", "/").with("accept", "text/html,application/xhtml+xml,*/*;q=0.8")).await;
+    assert_eq!((browser.status, browser.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
+    let curl = server.send(Request::new("GET", "/").with("accept", "*/*")).await;
+    assert_eq!((curl.status, curl.headers["content-type"].as_str()), (200, "text/plain; charset=utf-8"));
+    for text in [browser.body, curl.body] {
+        for word in [env!("CARGO_PKG_VERSION"), "still to come", "taskyard task list", "/mcp", "/healthz"] {
+            assert!(text.contains(word), "{word} in {text}");
         }
     }
     server.stop().await;
