@@ -131,6 +131,9 @@ pub struct GetTaskOutput {
     pub open_questions: Vec<QuestionSummary>,
     /// Whether a merge of it is open for `continue_merge` or `abort_merge`.
     pub merge_open: bool,
+    /// The folder in which the conflicts of the open merge are to be resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge_worktree_path: Option<String>,
     /// What its runs use, with the level that each value comes from.
     pub config: BTreeMap<String, Effective>,
 }
@@ -162,7 +165,7 @@ async fn get(read: &mut Read, caller: &Caller, input: GetTask) -> Result<GetTask
         Some(run) => Some(run_view(read, run).await?),
         None => None,
     };
-    let merge_open = read.merge_list(task.id).await?.iter().any(|record| record.state == merge::State::Open);
+    let open_merge = read.merge_list(task.id).await?.into_iter().find(|record| record.state == merge::State::Open);
     let shown = if input.full { task.description.as_str() } else { cut(&task.description, DESCRIPTION) };
     let mut config = Scope::of(&levels).effective(read).await?;
     if !input.full {
@@ -188,7 +191,8 @@ async fn get(read: &mut Read, caller: &Caller, input: GetTask) -> Result<GetTask
         latest_run,
         session_id: read.session_primary(task.id).await?.map(|session| session.id.to_string()),
         open_questions: open_questions.iter().take(RELATED).map(QuestionSummary::from).collect(),
-        merge_open,
+        merge_open: open_merge.is_some(),
+        merge_worktree_path: open_merge.and_then(|record| record.merge_worktree_path),
         config,
     };
     if !input.full {

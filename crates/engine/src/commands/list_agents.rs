@@ -6,6 +6,7 @@ use super::list_workspaces;
 use crate::{Caller, Engine};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use taskyard_agents::detect::{Found, detect};
@@ -153,13 +154,14 @@ fn row(one: Configured, found: &[Found], env: &Environment) -> AgentRow {
         permission_policy: profile.permission_policy.to_string(),
         is_default: one.default == Some(profile.id),
     };
+    let installed = is_installed(&agent, env);
     AgentRow {
         id: Some(agent.id.to_string()),
         name: agent.name,
         workspace: Some(one.workspace),
         driver: agent.driver.to_string(),
         configured: true,
-        installed: is_installed(&agent.command, env),
+        installed,
         version: known.and_then(|known| known.version.clone()),
         profiles: one.profiles.iter().map(profile).collect(),
         models: models(agent.driver),
@@ -192,12 +194,14 @@ fn models(driver: DriverKind) -> Vec<String> {
     model_aliases(driver).iter().map(|alias| (*alias).to_owned()).collect()
 }
 
-/// Whether the program of a command is there: by its path, or by its name on `PATH`.
-fn is_installed(command: &[String], env: &Environment) -> bool {
-    let Some(name) = command.first() else { return false };
+/// Whether the agent's program is there: by its path, or by its name on the `PATH` that it is started with. A path that
+/// isn't absolute is looked up in each task's worktree, where nobody can look now.
+pub(crate) fn is_installed(agent: &Agent, env: &Environment) -> bool {
+    let Some(name) = agent.command.first() else { return false };
     let runs = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     if name.contains('/') {
-        return runs(Path::new(name));
+        return Path::new(name).is_absolute() && runs(Path::new(name));
     }
-    env.get("PATH").is_some_and(|path| std::env::split_paths(path).any(|folder| runs(&folder.join(name))))
+    let path = agent.env.get("PATH").map(OsStr::new).or_else(|| env.get("PATH"));
+    path.is_some_and(|path| std::env::split_paths(path).any(|folder| runs(&folder.join(name))))
 }

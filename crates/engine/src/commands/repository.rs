@@ -42,11 +42,16 @@ impl Engine {
         let head = repo.head().await.map_err(told)?;
         if head.oid().is_none() && !repo.has_commits().await.map_err(told)? {
             let root = repo.root().display();
+            let hint = if repo.is_bare() {
+                "push a first commit to it, then repeat the call".to_owned()
+            } else {
+                format!("make a first commit, then repeat the call: git -C '{root}' commit --allow-empty -m 'First commit'")
+            };
             return Err(Error::precondition(format!(
                 "local_path: the repository at {root} has no commit yet, so no work can start from it"
             ))
             .with_field("local_path")
-            .with_hint(format!("make a first commit, then repeat the call: git -C '{root}' commit --allow-empty -m 'First commit'")));
+            .with_hint(hint));
         }
         let default_branch = match head {
             Head::Branch { name, .. } => Some(name),

@@ -1,16 +1,19 @@
 //! `agent_add`: sets up an agent with a profile of the same name, or changes the one of that name.
 
 use crate::commands::check;
+use crate::commands::list_agents::is_installed;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::path::Path;
 use taskyard_domain::agent::{Agent, DriverKind, PermissionPolicy, Profile};
 use taskyard_domain::alias::Vocabulary;
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{AgentId, ProfileId};
 use taskyard_domain::workspace::Workspace;
 use taskyard_domain::{Error, Result};
+use taskyard_process::Environment;
 use taskyard_store::Tx;
 
 /// What stands for a secret that isn't shown; writing it keeps the stored one.
@@ -70,6 +73,9 @@ pub struct AgentAddOutput {
     pub driver: String,
     /// Whether tasks use it when nothing else is said.
     pub is_default: bool,
+    /// Why its runs would fail as things are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 impl Engine {
@@ -80,12 +86,12 @@ impl Engine {
     /// `INVALID_ARGUMENT` naming the argument; `FORBIDDEN` for a run.
     pub async fn agent_add(&self, caller: &Caller, input: AgentAdd) -> Result<AgentAddOutput> {
         caller.require_person("set up agents")?;
-        let caller = caller.clone();
-        self.store().write(move |tx| Box::pin(async move { add(tx, &caller, input).await })).await
+        let (caller, environment) = (caller.clone(), self.environment().clone());
+        self.store().write(move |tx| Box::pin(async move { add(tx, &caller, input, &environment).await })).await
     }
 }
 
-async fn add(tx: &mut Tx, caller: &Caller, input: AgentAdd) -> Result<AgentAddOutput> {
+async fn add(tx: &mut Tx, caller: &Caller, input: AgentAdd, environment: &Environment) -> Result<AgentAddOutput> {
     let workspace = handle::workspace(tx, caller, "workspace", input.workspace.as_deref()).await?;
     let mut workspace = tx.workspace_lock(workspace.id).await?.ok_or_else(|| Error::not_found("workspace", workspace.slug))?;
     let name = name(&input.name)?;
@@ -105,7 +111,18 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AgentAdd) -> Result<AgentAddOu
         profile_id: profile.id.to_string(),
         driver: agent.driver.to_string(),
         is_default: workspace.default_profile_id == Some(profile.id),
+        warning: warning(&agent, environment),
         name,
+    })
+}
+
+/// What is wrong with the agent's program, if anything.
+fn warning(agent: &Agent, environment: &Environment) -> Option<String> {
+    let program = agent.command.first().filter(|_| !is_installed(agent, environment))?;
+    Some(match (program.contains('/'), Path::new(program).is_absolute()) {
+        (false, _) => format!("{program} isn't on the server's PATH now: runs will fail until it is, or give its full path"),
+        (true, true) => format!("{program} isn't there, or isn't executable: runs will fail until it is"),
+        (true, false) => format!("{program} isn't an absolute path: it is looked up in each task's worktree"),
     })
 }
 

@@ -111,6 +111,16 @@ async fn update(tx: &mut Tx, caller: &Caller, values: Map<String, Value>) -> Res
     Ok(SettingsOutput { updated, settings })
 }
 
+/// What the place of `value` takes, where that is plain from its kind.
+fn needed(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Number(_) => Some("a whole number"),
+        Value::Bool(_) => Some("true or false"),
+        Value::String(_) => Some("a text"),
+        _ => None,
+    }
+}
+
 /// `before` with the new values, each checked for itself so that an error names it.
 fn merged(before: &Settings, values: Map<String, Value>) -> Result<Settings> {
     let unreadable = |error: serde_json::Error| Error::internal(format!("the settings can't be read: {error}"));
@@ -120,9 +130,11 @@ fn merged(before: &Settings, values: Map<String, Value>) -> Result<Settings> {
         let Some(place) = all.get_mut(&name) else {
             return Err(Error::invalid(&name, format!("there is no setting {name}; there are {}", known.join(", "))));
         };
+        let (needed, given) = (needed(place), value.to_string());
         *place = value;
         if let Err(error) = serde_json::from_value::<Settings>(all.clone()) {
-            return Err(Error::invalid(&name, format!("{name}: {error}")));
+            let why = needed.map_or_else(|| error.to_string(), |needed| format!("{needed} is needed, and {given} isn't one"));
+            return Err(Error::invalid(&name, format!("{name}: {why}")));
         }
     }
     serde_json::from_value(all).map_err(unreadable)
@@ -137,6 +149,9 @@ mod tests {
         let set = |name: &str, value: Value| merged(&Settings::default(), Map::from_iter([(name.to_owned(), value)]));
         assert_eq!(set("configured_slots", json!(7)).unwrap().configured_slots, 7);
         assert_eq!(set("configured_slots", json!("many")).unwrap_err().field.as_deref(), Some("configured_slots"));
+        let error = set("configured_slots", json!("banana")).unwrap_err();
+        assert_eq!(error.message, "configured_slots: a whole number is needed, and \"banana\" isn't one");
+        assert!(set("paused", json!(1)).unwrap_err().message.contains("true or false is needed"));
         let error = set("slots", json!(7)).unwrap_err();
         assert!(error.message.contains("configured_slots"), "{error}");
     }

@@ -36,6 +36,37 @@ async fn known_and_configured_agents_are_told_apart() {
 }
 
 #[tokio::test]
+async fn whoever_adds_an_agent_is_told_that_its_program_is_not_there() {
+    let yard = Yard::new().await;
+    let there = yard.path().join("bin/there");
+    std::fs::write(&there, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (folder, there) = (yard.path().join("bin"), there.to_str().unwrap().to_owned());
+    for (program, path, word) in [
+        ("there", None, None),
+        (there.as_str(), None, None),
+        ("nowhere", None, Some("isn't on the server's PATH")),
+        ("there", Some("/no/such/folder"), Some("isn't on the server's PATH")),
+        ("/no/such/there", None, Some("/no/such/there isn't there")),
+        ("./there", None, Some("looked up in each task's worktree")),
+    ] {
+        let mut add = json!({ "name": "a", "driver": "exec", "command": [program] });
+        if let Some(path) = path {
+            add["env"] = json!({ "PATH": path });
+        }
+        let warning = yard.engine.agent_add(&yard.me(), input(add)).await.unwrap().warning;
+        let fits = match (&warning, word) {
+            (Some(said), Some(word)) => said.contains(word),
+            (None, None) => true,
+            _ => false,
+        };
+        assert!(fits, "{program} with {path:?} and {}: {warning:?}", folder.display());
+        let listed = yard.engine.list_agents(&yard.me(), input(json!({}))).await.unwrap().agents;
+        assert_eq!(listed[0].installed, word.is_none(), "{program}");
+    }
+}
+
+#[tokio::test]
 async fn programs_are_asked_once_a_minute() {
     let yard = Yard::new().await;
     let program = yard.path().join("bin/codex");

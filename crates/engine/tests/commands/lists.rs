@@ -56,7 +56,11 @@ async fn a_folder_that_is_no_usable_repository_leaves_nothing_behind() {
         assert!(error.field.is_some() && error.class != Class::Internal, "{error:?}");
     }
     let unborn = yard.engine.create_list(&yard.me(), input(json!({ "name": "L", "local_path": unborn }))).await.unwrap_err();
-    assert!(unborn.hint.unwrap().contains("first commit"));
+    assert!(unborn.hint.unwrap().contains("git -C"));
+    let bare = yard.path().join("bare.git");
+    repo.git_in(yard.path(), &["init", "-q", "--bare", "bare.git"]).await.unwrap();
+    let bare = yard.engine.create_list(&yard.me(), input(json!({ "name": "L", "local_path": bare }))).await.unwrap_err();
+    assert_eq!(bare.hint.as_deref(), Some("push a first commit to it, then repeat the call"), "`git commit` can't work there");
     assert!(yard.engine.list_task_lists(&yard.me(), input(json!({}))).await.unwrap().lists.is_empty());
     assert!(yard.engine.repository_list(&yard.me(), input(json!({}))).await.unwrap().repositories.is_empty());
 }
