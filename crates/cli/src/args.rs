@@ -86,6 +86,17 @@ pub enum Command {
     ScriptedAgent,
 }
 
+impl Command {
+    /// The one task that the command is about, as it was typed.
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Self::Task(command) => command.task(),
+            Self::Worktree(WorktreeCommand::Show { task } | WorktreeCommand::Clean { task, .. }) => Some(task),
+            _ => None,
+        }
+    }
+}
+
 /// `taskyard serve`
 #[derive(Debug, Clone, Default, Args)]
 pub struct Serve {

@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use taskyard_domain::Error;
+use taskyard_mcp::toolset::Selection;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Runs until standard input ends.
 pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
+    // A mode that doesn't exist is said at once, not to the client's first request.
+    Selection::from_query(&query(flags))?;
     let base = match discover::find(global) {
         Ok(url) => url,
         Err(error) if flags.no_start || global.server.is_some() => return Err(error),
@@ -60,11 +63,16 @@ pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
 }
 
 fn endpoint(base: &str, flags: &Mcp) -> String {
+    let query = query(flags);
+    if query.is_empty() { format!("{base}/mcp") } else { format!("{base}/mcp?{query}") }
+}
+
+fn query(flags: &Mcp) -> String {
     let mut query = Vec::new();
     query.extend(flags.mode.as_ref().map(|mode| format!("mode={mode}")));
     query.extend(flags.toolsets.as_ref().map(|sets| format!("toolsets={sets}")));
     query.extend(flags.readonly.then(|| "readonly=true".to_owned()));
-    if query.is_empty() { format!("{base}/mcp") } else { format!("{base}/mcp?{}", query.join("&")) }
+    query.join("&")
 }
 
 /// A line of the client.

@@ -85,7 +85,10 @@ fn only_list(answer: &Value, handle: Option<&str>) -> Result<String> {
         }
         ([], Some(handle)) => Err(Error::not_found("list", handle).with_field("list").with_hint(format!("lists: {}", names.join(", ")))),
         (_, None) => Err(Error::invalid("list", format!("list: there are several, name one with --list ({})", names.join(", ")))),
-        (_, Some(handle)) => Err(Error::invalid("list", format!("list: several are called {handle}; use a UUID"))),
+        (several, Some(handle)) => {
+            let ids: Vec<&str> = several.iter().filter_map(|list| list["id"].as_str()).collect();
+            Err(Error::invalid("list", format!("list: {} are called {handle}; name one by its UUID: {}", ids.len(), ids.join(", "))))
+        }
     }
 }
 
@@ -108,5 +111,7 @@ mod tests {
         assert_eq!(only_list(&answer, Some("C")).unwrap_err().field.as_deref(), Some("list"));
         assert!(only_list(&answer, None).unwrap_err().message.contains("A, B"), "there isn't only one");
         assert_eq!(only_list(&json!({ "lists": [{ "id": "1", "name": "A" }] }), None).unwrap(), "1");
+        let twice = json!({ "lists": [{ "id": "1", "name": "A" }, { "id": "2", "name": "A" }] });
+        assert_eq!(only_list(&twice, Some("A")).unwrap_err().message, "list: 2 are called A; name one by its UUID: 1, 2");
     }
 }

@@ -48,10 +48,20 @@ impl ServerFile {
 /// The server's URL: `--server` or `TASKYARD_URL`, else the file of a server that lives.
 pub fn find(global: &Global) -> Result<String> {
     if let Some(url) = &global.server {
-        return Ok(url.trim_end_matches('/').to_owned());
+        return checked(url);
     }
     let dir = data_dir(global)?;
     ServerFile::read(&dir).map(|file| file.url).ok_or_else(|| none_runs(&dir))
+}
+
+/// `url` as the base of calls.
+fn checked(url: &str) -> Result<String> {
+    let is_server = |parsed: &reqwest::Url| matches!(parsed.scheme(), "http" | "https") && parsed.has_host();
+    match reqwest::Url::parse(url) {
+        Ok(parsed) if is_server(&parsed) => Ok(url.trim_end_matches('/').to_owned()),
+        _ => Err(Error::invalid("server", format!("server: {url:?} is no URL such as http://{DEFAULT_LISTEN}"))
+            .with_hint("leave --server and TASKYARD_URL out to find the server by its data folder")),
+    }
 }
 
 /// The error that says how to start a server.
@@ -96,4 +106,17 @@ fn log_tail(log: &PathBuf) -> String {
     let tail: Vec<&str> = text.lines().rev().take(3).collect();
     let tail = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
     format!("{} says: {tail}", log.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_url_names_a_server() {
+        assert_eq!(checked("http://127.0.0.1:4517/").unwrap(), "http://127.0.0.1:4517");
+        for bad in ["nonsense", "127.0.0.1:4517", "localhost:4517", "ftp://localhost", ""] {
+            assert!(checked(bad).unwrap_err().message.contains("is no URL such as http://127.0.0.1:4517"), "{bad}");
+        }
+    }
 }

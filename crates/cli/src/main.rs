@@ -13,6 +13,8 @@ mod logging;
 mod run;
 mod serve;
 mod show;
+mod terminal;
+mod words;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -20,9 +22,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let json = cli.global.json;
+    let task = cli.command.task().map(str::to_owned);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail::show(&fail::machine("starting", error), json),
+        Err(error) => return fail::show(&fail::machine("starting", error), json, None),
     };
     if matches!(cli.command, args::Command::ScriptedAgent) {
         return runtime.block_on(taskyard_testkit::scripted::main());
@@ -31,7 +34,7 @@ fn main() -> ExitCode {
     // A read of standard input that is still blocked must not hold the exit up.
     runtime.shutdown_background();
     match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail::show(&error, json),
+        Ok(verdict) => verdict.into(),
+        Err(error) => fail::show(&error, json, task.as_deref()),
     }
 }

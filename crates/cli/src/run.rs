@@ -7,41 +7,41 @@ mod watch;
 
 use crate::args::{Cli, Command, ListCommand, QueueCommand, SettingsCommand};
 use crate::client::Client;
-use crate::fail::{Result, machine};
+use crate::fail::{Result, Verdict, machine};
 use crate::show::Show;
-use crate::{bridge, demo, doctor, serve};
+use crate::{bridge, demo, doctor, serve, terminal};
 use serde_json::{Value, json};
 use std::io::Read as _;
 
 /// Runs the command.
-pub async fn run(cli: Cli) -> Result<()> {
+pub async fn run(cli: Cli) -> Result<Verdict> {
     let global = cli.global;
     let show = Show { json: global.json };
-    match cli.command {
+    let done = match cli.command {
         Command::Serve(flags) => serve::run(&global, &flags).await,
         Command::Mcp(flags) => bridge::run(&global, &flags).await,
         Command::Demo(flags) => demo::run(&flags).await,
         Command::Doctor => doctor::run(&global, &show).await,
-        Command::Completions { shell } => {
-            completions(shell);
-            Ok(())
-        }
+        Command::Completions { shell } => completions(shell),
         // Speaks its own protocol from `main`, before anything of the client's is set up.
         Command::ScriptedAgent => Ok(()),
         Command::Agent(command) => agent::run(&Client::find(&global)?, &show, command).await,
         Command::List { command } => list(&Client::find(&global)?, &show, command).await,
-        Command::Task(command) => task::run(&Client::find(&global)?, &show, command).await,
+        Command::Task(command) => return task::run(&Client::find(&global)?, &show, command).await,
         Command::Queue { command } => queue(&Client::find(&global)?, &show, command).await,
         Command::Worktree(command) => place::worktree(&Client::find(&global)?, &show, command).await,
         Command::Snapshot(command) => place::snapshot(&Client::find(&global)?, &show, command).await,
         Command::Repository(command) => place::repository(&Client::find(&global)?, &show, command).await,
         Command::Settings(command) => settings(&Client::find(&global)?, &show, command).await,
-    }
+    };
+    done.map(|()| Verdict::Good)
 }
 
-fn completions(shell: clap_complete::Shell) {
+fn completions(shell: clap_complete::Shell) -> Result<()> {
     let mut command = <Cli as clap::CommandFactory>::command();
-    clap_complete::generate(shell, &mut command, "taskyard", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "taskyard", &mut script);
+    terminal::write(&mut std::io::stdout().lock(), &script).map_err(|e| machine("writing standard output", e))
 }
 
 async fn list(client: &Client, show: &Show, command: Option<ListCommand>) -> Result<()> {
@@ -83,7 +83,9 @@ async fn queue(client: &Client, show: &Show, command: Option<QueueCommand>) -> R
         None => {
             let state = client.call("get_queue_state", json!({})).await?;
             let names = task::names(client, &state).await?;
-            show.queue(&state, &names)
+            let open = client.call("list_pending_questions", json!({})).await?;
+            let asking = open["questions"].as_array().into_iter().flatten().filter_map(|q| q["task_id"].as_str().map(str::to_owned));
+            show.queue(&state, &names, &asking.collect())
         }
         Some(QueueCommand::Pause) => show.done(&client.call("queue_pause", json!({})).await?, "the queue is paused: nothing new starts"),
         Some(QueueCommand::Resume) => show.done(&client.call("queue_resume", json!({})).await?, "the queue goes on"),

@@ -4,9 +4,9 @@ mod changes;
 mod table;
 
 use crate::fail::{Result, machine};
+use crate::{terminal, words};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::io::Write;
+use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 
 /// How answers are shown.
@@ -18,17 +18,17 @@ pub struct Show {
 
 impl Show {
     fn put(self, text: &str) -> Result<()> {
-        let mut out = std::io::stdout().lock();
-        let text = text.trim_end_matches('\n');
-        match writeln!(out, "{text}").and_then(|()| out.flush()) {
-            // `taskyard … | head` closes the pipe early; that is no failure.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            other => other.map_err(|e| machine("writing standard output", e)),
-        }
+        self.bytes(&terminal::clean(text))
     }
 
+    /// Exactly what programs are to read.
     fn json(self, answer: &Value) -> Result<()> {
-        self.put(&format!("{answer:#}"))
+        self.bytes(&format!("{answer:#}"))
+    }
+
+    fn bytes(self, text: &str) -> Result<()> {
+        let line = format!("{}\n", text.trim_end_matches('\n'));
+        terminal::write(&mut std::io::stdout().lock(), line.as_bytes()).map_err(|e| machine("writing standard output", e))
     }
 
     /// Nothing for a person; the answer for a program.
@@ -109,38 +109,7 @@ impl Show {
         if self.json {
             return self.json(answer);
         }
-        let mut text = format!("{} {}\n", plain(&answer["short_id"]), plain(&answer["title"]));
-        for key in [
-            "id",
-            "status",
-            "last_outcome",
-            "failure",
-            "priority",
-            "list",
-            "list_id",
-            "parent_id",
-            "due_at",
-            "not_before",
-            "created_at",
-            "updated_at",
-        ] {
-            if !answer[key].is_null() {
-                text += &format!("  {key:<13} {}\n", plain(&answer[key]));
-            }
-        }
-        if answer["merge_open"] == true {
-            text += "  a merge is open: `taskyard task merge --continue` or `--abort`\n";
-        }
-        for key in ["worktree", "latest_run", "open_questions", "blocked_by", "blocked_reasons", "blocks", "children"] {
-            if !answer[key].is_null() && answer[key] != Value::Array(Vec::new()) && answer[key]["count"] != 0 {
-                text += &format!("  {key}\n");
-                lines(&answer[key], "    ", &mut text);
-            }
-        }
-        if let Some(description) = answer["description"].as_str().filter(|d| !d.is_empty()) {
-            text += &format!("\n{description}\n");
-        }
-        self.put(&text)
+        self.put(&task_text(answer))
     }
 
     /// What a list sets and what is effective.
@@ -148,27 +117,9 @@ impl Show {
         self.fields(answer)
     }
 
-    /// What runs and what waits.
-    pub fn queue(self, answer: &Value, names: &BTreeMap<String, String>) -> Result<()> {
-        if self.json {
-            return self.json(answer);
-        }
-        let name = |id: &Value| names.get(id.as_str().unwrap_or_default()).cloned().unwrap_or_else(|| plain(id));
-        let mut text = format!("slots: {} of {}\n", plain(&answer["effective_slots"]), plain(&answer["configured_slots"]));
-        for reason in answer["reasons"].as_array().into_iter().flatten() {
-            text += &format!("  {}\n", plain(reason));
-        }
-        for slot in answer["active_slots"].as_array().into_iter().flatten() {
-            text += &format!("runs ({}): {} since {}\n", plain(&slot["slot"]), name(&slot["task_id"]), plain(&slot["started_at"]));
-        }
-        for run in answer["without_slot"].as_array().into_iter().flatten() {
-            text += &format!("waits for a person: {} since {}\n", name(&run["task_id"]), plain(&run["started_at"]));
-        }
-        for task in answer["waiting"].as_array().into_iter().flatten() {
-            let until = task["until"].as_str().map(|at| format!(" until {at}")).unwrap_or_default();
-            text += &format!("waits ({}{until}): {}\n", plain(&task["reason"]), name(&task["task_id"]));
-        }
-        self.put(&text)
+    /// What runs and what waits; `asking` are the tasks whose agents ask for an answer.
+    pub fn queue(self, answer: &Value, names: &BTreeMap<String, String>, asking: &BTreeSet<String>) -> Result<()> {
+        if self.json { self.json(answer) } else { self.put(&queue_text(answer, names, asking)) }
     }
 
     /// Worktrees with what is unsaved in them.
@@ -219,6 +170,82 @@ impl Show {
     }
 }
 
+/// A task with what belongs to it.
+fn task_text(answer: &Value) -> String {
+    let short_id = plain(&answer["short_id"]);
+    let mut text = format!("{short_id} {}\n", plain(&answer["title"]));
+    for key in TASK_FIELDS {
+        if !answer[key].is_null() {
+            text += &format!("  {key:<13} {}\n", words::hint(&plain(&answer[key]), Some(&short_id)));
+        }
+    }
+    if answer["open_questions"].as_array().is_some_and(|all| !all.is_empty()) {
+        text += &format!("  its agent asks: `taskyard task answer {short_id}`\n");
+    }
+    if answer["merge_open"] == true {
+        let folder = answer["merge_worktree_path"].as_str().map(|path| format!(" in {path}")).unwrap_or_default();
+        text +=
+            &format!("  a merge is open: resolve its conflicts{folder}, then `taskyard task merge {short_id} --continue` (or `--abort`)\n");
+    }
+    for key in ["worktree", "latest_run", "open_questions", "blocked_by", "blocked_reasons", "blocks", "children"] {
+        if !answer[key].is_null() && answer[key] != Value::Array(Vec::new()) && answer[key]["count"] != 0 {
+            text += &format!("  {key}\n");
+            let mut below = String::new();
+            lines(&answer[key], "    ", &mut below);
+            text += &words::message(&below, Some(&short_id));
+        }
+    }
+    if let Some(description) = answer["description"].as_str().filter(|d| !d.is_empty()) {
+        text += &format!("\n{description}\n");
+    }
+    text
+}
+
+/// The fields of a task that are shown first, in this order.
+const TASK_FIELDS: [&str; 12] = [
+    "id",
+    "status",
+    "last_outcome",
+    "failure",
+    "priority",
+    "list",
+    "list_id",
+    "parent_id",
+    "due_at",
+    "not_before",
+    "created_at",
+    "updated_at",
+];
+
+fn queue_text(answer: &Value, names: &BTreeMap<String, String>, asking: &BTreeSet<String>) -> String {
+    let name = |id: &Value| names.get(id.as_str().unwrap_or_default()).cloned().unwrap_or_else(|| plain(id));
+    let rows = |key: &str| answer[key].as_array().map(Vec::as_slice).unwrap_or_default();
+    let in_use = rows("active_slots").iter().filter(|slot| slot["slot"] == "queue").count();
+    let (effective, configured) = (plain(&answer["effective_slots"]), plain(&answer["configured_slots"]));
+    let fewer = if effective == configured { String::new() } else { format!(" ({configured} are configured)") };
+    let mut text = format!("{in_use} of {effective} slots in use{fewer}\n");
+    for reason in rows("reasons") {
+        text += &format!("  {}\n", plain(reason));
+    }
+    for slot in rows("active_slots") {
+        text += &format!("runs ({}): {} since {}\n", plain(&slot["slot"]), name(&slot["task_id"]), plain(&slot["started_at"]));
+    }
+    for run in rows("without_slot") {
+        let asks = run["task_id"].as_str().is_some_and(|task| asking.contains(task));
+        let (what, how) = if asks {
+            ("waits for an answer", format!(": `taskyard task answer {}`", plain(&run["short_id"])))
+        } else {
+            ("waits without a slot", String::new())
+        };
+        text += &format!("{what}: {} since {}{how}\n", name(&run["task_id"]), plain(&run["started_at"]));
+    }
+    for task in rows("waiting") {
+        let until = task["until"].as_str().map(|_| format!(" until {}", plain(&task["until"]))).unwrap_or_default();
+        text += &format!("waits ({}{until}): {}\n", plain(&task["reason"]), name(&task["task_id"]));
+    }
+    text
+}
+
 /// Fields of an object that fit on one line.
 const WIDE: usize = 4;
 
@@ -226,7 +253,7 @@ const WIDE: usize = 4;
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => seconds(text).map_or_else(|| text.clone(), |time| format!("{time}Z")),
         Value::Array(all) if all.is_empty() => "-".into(),
         Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
         // A value with where it comes from.
@@ -238,6 +265,15 @@ fn plain(value: &Value) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// A time to the second, without its `Z`; `None` for any other text.
+fn seconds(text: &str) -> Option<&str> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let (time, fraction) = text.strip_suffix('Z')?.split_once('.')?;
+    let is_time = time.len() == 19
+        && time.bytes().zip("0000-00-00T00:00:00".bytes()).all(|(b, form)| if form == b'0' { b.is_ascii_digit() } else { b == form });
+    (is_time && digits(fraction)).then_some(time)
 }
 
 fn lines(value: &Value, indent: &str, text: &mut String) {
@@ -276,5 +312,43 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line:?} in {text}");
         }
+    }
+
+    #[test]
+    fn times_are_told_to_the_second() {
+        assert_eq!(plain(&json!("2026-11-30T10:55:51.123456Z")), "2026-11-30T10:55:51Z");
+        for same in ["2026-11-30T10:55:51Z", "1.5Z", "2026-11-30T10:55:51.x Z", "at 2026-11-30T10:55:51.1Z"] {
+            assert_eq!(plain(&json!(same)), same);
+        }
+    }
+
+    #[test]
+    fn an_open_merge_and_an_open_question_say_what_to_type() {
+        let task = json!({
+            "short_id": "TY-3", "title": "Third", "merge_open": true, "merge_worktree_path": "/m", "open_questions": [{ "title": "May I?" }],
+            "failure": "no profile (set model with set_list_config)",
+        });
+        let text = task_text(&task);
+        for line in [
+            "  a merge is open: resolve its conflicts in /m, then `taskyard task merge TY-3 --continue` (or `--abort`)",
+            "  its agent asks: `taskyard task answer TY-3`",
+            "  failure       no profile (set model with `taskyard list set LIST`)",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line:?} in {text}");
+        }
+    }
+
+    #[test]
+    fn the_queue_says_how_many_slots_are_in_use_and_who_asks() {
+        let slot = |slot: &str, task: &str| json!({ "slot": slot, "task_id": task, "short_id": task, "started_at": "s" });
+        let state = json!({
+            "configured_slots": 5, "effective_slots": 3, "active_slots": [slot("queue", "TY-1"), slot("override", "TY-2")],
+            "without_slot": [slot("", "TY-3"), slot("", "TY-4")],
+        });
+        let text = queue_text(&state, &BTreeMap::new(), &BTreeSet::from(["TY-3".to_owned()]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "1 of 3 slots in use (5 are configured)");
+        assert_eq!(lines[3], "waits for an answer: TY-3 since s: `taskyard task answer TY-3`");
+        assert_eq!(lines[4], "waits without a slot: TY-4 since s");
     }
 }

@@ -22,7 +22,10 @@ pub enum TaskCommand {
     Diff(Diff),
     /// Show a task's log
     Log(Log),
-    /// Wait until tasks have left the queue and their runs have ended
+    /// Wait until tasks have left the queue and their runs have ended, or ask something
+    ///
+    /// Exit code 0 when all work is there (or was called for nothing), 1 when a task failed, was cancelled or its agent asks
+    /// for an answer, 9 when the time is over.
     Wait(Wait),
     /// Decide on a task's work: approve, send back, park, cancel
     Review(Review),
@@ -38,6 +41,27 @@ pub enum TaskCommand {
     Delete(Show),
     /// Show a task's runs
     Runs(Show),
+}
+
+impl TaskCommand {
+    /// The one task that the command is about, as it was typed.
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Self::Show(one) | Self::Reset(one) | Self::Delete(one) | Self::Runs(one) => Some(&one.task),
+            Self::Run(Run { tasks, .. })
+            | Self::Cancel(Cancel { tasks })
+            | Self::Wait(Wait { tasks, .. })
+            | Self::Preview(Preview { tasks, .. }) => tasks.first().filter(|_| tasks.len() == 1).map(String::as_str),
+            Self::Continue(Continue { task, .. })
+            | Self::Diff(Diff { task, .. })
+            | Self::Log(Log { task, .. })
+            | Self::Review(Review { task, .. })
+            | Self::Merge(Merge { task, .. })
+            | Self::Revert(Revert { task, .. }) => Some(task),
+            Self::Answer(answer) => answer.task.as_deref(),
+            Self::Add(_) | Self::List(_) => None,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -112,7 +136,7 @@ pub struct Run {
     /// Past the queue, in the override slot
     #[arg(long)]
     pub now: bool,
-    /// Wait until they have ended
+    /// Wait until they have ended; exit codes as with `task wait`
     #[arg(long)]
     pub wait: bool,
 }

@@ -3,9 +3,11 @@
 use crate::args::{RepositoryCommand, SnapshotCommand, WorktreeCommand};
 use crate::client::Client;
 use crate::fail::Result;
+use crate::run::task::names;
 use crate::run::text;
 use crate::show::Show;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use taskyard_domain::Error;
 
 /// `taskyard worktree …`
@@ -25,13 +27,29 @@ pub async fn worktree(client: &Client, show: &Show, command: WorktreeCommand) ->
 pub async fn snapshot(client: &Client, show: &Show, command: SnapshotCommand) -> Result<()> {
     match command {
         SnapshotCommand::List { task } => {
-            let answer = client.call("list_snapshots", json!({ "task_id": task })).await?;
-            show.rows(&answer, "snapshots", &[("snapshot_id", "SNAPSHOT"), ("created_at", "TAKEN"), ("reason", "WHY"), ("ref", "REF")])
+            let mut answer = client.call("list_snapshots", json!({ "task_id": task })).await?;
+            if !show.json {
+                let tasks: Vec<Value> = rows(&answer, "snapshots").iter().map(|row| row["task_id"].clone()).collect();
+                name_tasks(&mut answer, &names(client, &tasks.into()).await?);
+            }
+            let columns = [("snapshot_id", "SNAPSHOT"), ("task", "TASK"), ("created_at", "TAKEN"), ("reason", "WHY"), ("ref", "REF")];
+            show.rows(&answer, "snapshots", &columns)
         }
         SnapshotCommand::Restore { snapshot } => {
             let answer = client.call("restore_snapshot", json!({ "snapshot_id": snapshot })).await?;
             show.done(&answer, &format!("restored to {}", text(&answer, "path")))
         }
+    }
+}
+
+fn rows<'a>(answer: &'a Value, key: &str) -> &'a [Value] {
+    answer[key].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Gives each snapshot the short id and title of its task; none where that is deleted.
+fn name_tasks(answer: &mut Value, names: &BTreeMap<String, String>) {
+    for row in answer["snapshots"].as_array_mut().into_iter().flatten() {
+        row["task"] = row["task_id"].as_str().and_then(|id| names.get(id)).cloned().into();
     }
 }
 
@@ -60,7 +78,7 @@ pub async fn repository(client: &Client, show: &Show, command: RepositoryCommand
 
 /// The UUID of the repository that `handle` (UUID, name or folder) names.
 fn repository_id(answer: &Value, handle: &str) -> Result<String> {
-    let all = answer["repositories"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let all = rows(answer, "repositories");
     let is = |one: &&Value| ["id", "name", "local_path"].iter().any(|key| one[key] == handle);
     match all.iter().filter(is).collect::<Vec<_>>().as_slice() {
         [one] => Ok(text(one, "id").to_owned()),
@@ -82,5 +100,12 @@ mod tests {
         }
         assert!(repository_id(&answer, "app").unwrap_err().message.contains("several"));
         assert!(repository_id(&answer, "x").is_err());
+    }
+
+    #[test]
+    fn a_snapshot_names_its_task() {
+        let mut answer = json!({ "snapshots": [{ "task_id": "1" }, { "task_id": null }] });
+        name_tasks(&mut answer, &BTreeMap::from([("1".to_owned(), "TY-1 First".to_owned())]));
+        assert_eq!(answer["snapshots"], json!([{ "task_id": "1", "task": "TY-1 First" }, { "task_id": null, "task": null }]));
     }
 }

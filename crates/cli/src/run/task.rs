@@ -2,9 +2,10 @@
 
 use crate::args::{Add, Answer, Diff, List, Merge, Preview, Review, Run, TaskCommand};
 use crate::client::Client;
-use crate::fail::Result;
+use crate::fail::{Result, Verdict};
 use crate::run::{or_stdin, text, watch};
 use crate::show::Show;
+use crate::words;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,12 +15,12 @@ use taskyard_domain::Error;
 const DIFF_PAGE: i64 = 262_144;
 
 /// Runs the command.
-pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<()> {
-    match command {
+pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<Verdict> {
+    let done = match command {
         TaskCommand::Add(add) => self::add(client, show, add).await,
         TaskCommand::Show(one) => show.task(&client.call("get_task", json!({ "task_id": one.task, "full": true })).await?),
         TaskCommand::List(list) => self::list(client, show, list).await,
-        TaskCommand::Run(run) => start(client, show, run).await,
+        TaskCommand::Run(run) => return start(client, show, run).await,
         TaskCommand::Continue(go_on) => {
             let prompt = or_stdin(go_on.prompt)?;
             let arguments = json!({ "task_id": go_on.task, "prompt": prompt, "idempotency_key": go_on.idempotency_key });
@@ -40,8 +41,7 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<(
             show.log(&client.call("get_task_log", arguments).await?)
         }
         TaskCommand::Wait(wait) => {
-            let answer = watch::wait(client, show, &wait.tasks, wait.timeout.map(Duration::from_secs)).await?;
-            show.json_only(&answer)
+            return watch::wait(client, show, &wait.tasks, wait.timeout.map(Duration::from_secs)).await;
         }
         TaskCommand::Review(review) => self::review(client, show, review).await,
         TaskCommand::Merge(merge) => self::merge(client, show, merge).await,
@@ -70,7 +70,8 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<(
             ];
             show.rows(&answer, "runs", &columns)
         }
-    }
+    };
+    done.map(|()| Verdict::Good)
 }
 
 async fn add(client: &Client, show: &Show, add: Add) -> Result<()> {
@@ -95,11 +96,32 @@ async fn list(client: &Client, show: &Show, list: List) -> Result<()> {
         "list_id": list_id, "status": list.status, "query": list.query, "include_archived": list.archived, "limit": list.limit,
         "cursor": list.cursor,
     });
-    let answer = client.call("list_tasks", arguments).await?;
-    show.rows(&answer, "tasks", &[("short_id", "TASK"), ("status", "STATUS"), ("priority", "PRIORITY"), ("title", "TITLE")])
+    let mut answer = client.call("list_tasks", arguments).await?;
+    let mut columns = vec![("short_id", "TASK"), ("status", "STATUS"), ("priority", "PRIORITY"), ("title", "TITLE")];
+    if !show.json && several_lists(&answer) {
+        name_lists(&mut answer, &client.call("list_task_lists", json!({})).await?);
+        columns.insert(1, ("list", "LIST"));
+    }
+    show.rows(&answer, "tasks", &columns)
 }
 
-async fn start(client: &Client, show: &Show, run: Run) -> Result<()> {
+/// Whether the tasks shown are of more than one list.
+fn several_lists(answer: &Value) -> bool {
+    let mut lists = answer["tasks"].as_array().into_iter().flatten().map(|task| &task["list_id"]);
+    lists.next().is_some_and(|first| lists.any(|list| list != first))
+}
+
+/// Gives each task the name of its list.
+fn name_lists(answer: &mut Value, lists: &Value) {
+    let all = ["lists", "further"].iter().filter_map(|key| lists[key].as_array()).flatten();
+    let names: BTreeMap<&str, &str> = all.map(|list| (text(list, "id"), text(list, "name"))).collect();
+    for task in answer["tasks"].as_array_mut().into_iter().flatten() {
+        let id = text(task, "list_id").to_owned();
+        task["list"] = names.get(id.as_str()).map_or(id.as_str(), |name| name).into();
+    }
+}
+
+async fn start(client: &Client, show: &Show, run: Run) -> Result<Verdict> {
     for task in &run.tasks {
         let (operation, arguments, word) = if run.now {
             ("run_task_now", json!({ "task_id": task }), "has started")
@@ -112,10 +134,9 @@ async fn start(client: &Client, show: &Show, run: Run) -> Result<()> {
         }
     }
     if run.wait {
-        let answer = watch::wait(client, show, &run.tasks, None).await?;
-        return show.json_only(&answer);
+        return watch::wait(client, show, &run.tasks, None).await;
     }
-    Ok(())
+    Ok(Verdict::Good)
 }
 
 async fn answer(client: &Client, show: &Show, answer: Answer) -> Result<()> {
@@ -188,7 +209,7 @@ fn reviewed(task: &str, answer: &Value) -> String {
         None if answer["nothing_to_merge"] == true => "; there was nothing to merge".into(),
         None => String::new(),
     };
-    let note = answer["note"].as_str().map(|note| format!("\nnote: {note}")).unwrap_or_default();
+    let note = answer["note"].as_str().map(|note| format!("\nnote: {}", words::hint(note, Some(task)))).unwrap_or_default();
     format!("{task} is {}{merged}{note}", text(answer, "status"))
 }
 
@@ -210,7 +231,9 @@ async fn merge(client: &Client, show: &Show, merge: Merge) -> Result<()> {
     if merge.abort {
         let answer = client.call("abort_merge", task).await?;
         let sentence = if answer["was_open"] == true { "the open merge is given up" } else { "no merge was open" };
-        return show.done(&answer, &format!("{}: {sentence}", merge.task));
+        let kept =
+            answer["snapshot_id"].as_str().map(|id| format!("; what was resolved there is kept as the snapshot {id}")).unwrap_or_default();
+        return show.done(&answer, &format!("{}: {sentence}{kept}", merge.task));
     }
     let answer = if merge.r#continue {
         client.call("continue_merge", task).await?
@@ -276,6 +299,15 @@ mod tests {
         assert_eq!(reviewed("TY-1", &answer), "TY-1 is done; there was nothing to merge\nnote: the work was put aside");
         let merged = json!({ "status": "done", "merge": { "commit": "abc", "target": "main" }, "nothing_to_merge": false });
         assert_eq!(reviewed("TY-1", &merged), "TY-1 is done, merged into main as abc");
+    }
+
+    #[test]
+    fn tasks_of_several_lists_are_told_apart() {
+        let mut answer = json!({ "tasks": [{ "list_id": "1" }, { "list_id": "2" }, { "list_id": "3" }] });
+        assert!(several_lists(&answer) && !several_lists(&json!({ "tasks": [{ "list_id": "1" }, { "list_id": "1" }] })));
+        name_lists(&mut answer, &json!({ "lists": [{ "id": "1", "name": "One" }], "further": [{ "id": "2", "name": "Two" }] }));
+        let names: Vec<&str> = answer["tasks"].as_array().unwrap().iter().map(|task| text(task, "list")).collect();
+        assert_eq!(names, ["One", "Two", "3"]);
     }
 
     #[test]

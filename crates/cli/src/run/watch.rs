@@ -1,8 +1,11 @@
 //! Waiting for tasks, with progress on standard error while it takes time.
 
 use crate::client::Client;
-use crate::fail::Result;
+use crate::fail::{Result, Verdict};
+use crate::run::text;
 use crate::show::Show;
+use crate::terminal::clean;
+use crate::words;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -12,10 +15,10 @@ use taskyard_domain::Error;
 /// Longest that one call waits; the server is asked again after it.
 const ROUND_S: u64 = 50;
 
-/// Waits until every task is settled; shows each change. `UNAVAILABLE` when `timeout` is over first.
-pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Option<Duration>) -> Result<Value> {
+/// Waits until every task is settled; shows what each has come to. `UNAVAILABLE` when `timeout` is over first.
+pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Option<Duration>) -> Result<Verdict> {
     let started = Instant::now();
-    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    let (mut seen, mut verdict) = (BTreeMap::new(), Verdict::Good);
     let mut last = json!({ "settled": false });
     for task in tasks {
         // A cursorless wait ends with the first change, so every task is waited for in its own right.
@@ -35,18 +38,53 @@ pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Optio
             }
             progress(show, task, started);
         }
-        for change in last["changed"].as_array().into_iter().flatten() {
-            let status = change["status"].as_str().unwrap_or_default().to_owned();
-            if seen.insert(task.clone(), status.clone()).as_ref() != Some(&status) && !show.json {
-                let _ = writeln!(std::io::stderr(), "{task}: {status}");
-            }
+        let now = client.call("get_task", json!({ "task_id": task })).await?;
+        let status = text(&now, "status").to_owned();
+        if is_bad(&status) {
+            verdict = Verdict::Bad;
         }
+        if !show.json {
+            let _ = std::io::stderr().write_all(clean(&told(task, &now)).as_bytes());
+        }
+        seen.insert(task.clone(), status);
     }
-    Ok(json!({ "settled": true, "tasks": seen, "last": last }))
+    show.json_only(&json!({ "settled": true, "tasks": seen, "last": last }))?;
+    Ok(verdict)
+}
+
+/// Whether a script that waits for work had better stop here.
+fn is_bad(status: &str) -> bool {
+    matches!(status, "failed" | "cancelled" | "waiting_for_input")
+}
+
+/// What `task` has come to, and what is to be done where that isn't plain.
+fn told(task: &str, now: &Value) -> String {
+    let status = text(now, "status");
+    let more = match status {
+        "waiting_for_input" => format!(": its agent asks, answer with `taskyard task answer {task}`"),
+        "failed" => now["failure"].as_str().map(|why| format!(": {}", words::hint(why, Some(task)))).unwrap_or_default(),
+        _ => String::new(),
+    };
+    format!("{task}: {status}{more}\n")
 }
 
 fn progress(show: &Show, task: &str, started: Instant) {
     if !show.json && std::io::stderr().is_terminal() {
         let _ = writeln!(std::io::stderr(), "{task}: still working after {} s", started.elapsed().as_secs());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_task_has_come_to_says_what_to_do() {
+        let asks = json!({ "status": "waiting_for_input" });
+        assert_eq!(told("TY-1", &asks), "TY-1: waiting_for_input: its agent asks, answer with `taskyard task answer TY-1`\n");
+        let failed = json!({ "status": "failed", "failure": "start it with run_task_now" });
+        assert_eq!(told("TY-2", &failed), "TY-2: failed: start it with `taskyard task run TY-2 --now`\n");
+        assert_eq!(told("TY-3", &json!({ "status": "done" })), "TY-3: done\n");
+        assert!(is_bad("failed") && is_bad("waiting_for_input") && !is_bad("waiting_for_review") && !is_bad("done"));
     }
 }

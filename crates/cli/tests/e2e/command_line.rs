@@ -143,6 +143,31 @@ async fn agents_lists_queue_settings_and_repositories() {
 }
 
 #[tokio::test]
+async fn what_a_newcomer_gets_wrong_is_told_plainly() {
+    let yard = Yard::new().await;
+    let added = said(&yard, &["agent", "add", "mine", "--driver", "exec", "--", "./no-such-agent.sh", "--flag"]).await;
+    let program = std::env::current_dir().unwrap().join("no-such-agent.sh");
+    let program = program.to_str().unwrap();
+    assert!(added.contains(&format!("warning: {program} isn't there")), "{added}");
+    let config = json!({ "queue": true, "agent_profile_id": "mine" });
+    let task = yard.add("Try it", Value::Null, config).await;
+    let why = format!("can't start {program}: No such file or directory");
+    let told = yard.server.cli(&["task", "wait", &task]).await;
+    assert!(told.code == 1 && told.err.contains("failed: ") && told.err.contains(&why), "{told:?}");
+    assert!(reads(&yard, &["task", "show", &task], &why).await["failure"].as_str().unwrap().contains("taskyard doctor"));
+    assert!(said(&yard, &["doctor"]).await.contains(&format!("set up, but {program} isn't there")));
+    refused(&yard, &["settings", "set", "configured_slots", "banana"], 2, "a whole number is needed").await;
+    refused(&yard, &["task", "list", "--server", "nonsense"], 2, "is no URL such as http://").await;
+    refused(&yard, &["mcp", "--mode", "banana"], 2, "modes are external").await;
+    let told = refused(&yard, &["task", "merge", &task, "--continue"], 7, "--leave-open").await;
+    assert!(told.err.contains("taskyard task merge") && !told.err.contains("merge_task"), "{told:?}");
+    let steering = json!({ "description": "\u{1b}]0;mine\u{7}" });
+    let shown = yard.add("Steer the terminal", Value::Null, steering).await;
+    let told = said(&yard, &["task", "show", &shown]).await;
+    assert!(told.contains("␛]0;mine␇") && !told.contains('\u{1b}'), "{told:?}");
+}
+
+#[tokio::test]
 async fn errors_have_the_exit_code_of_their_class() {
     let yard = Yard::new().await;
     refused(&yard, &["task", "show", "TY-99"], 3, "TY-99").await;
