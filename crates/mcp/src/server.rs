@@ -117,7 +117,7 @@ impl ServerHandler for Handler {
         tokio::pin!(work);
         let outcome = tokio::select! {
             outcome = &mut work => outcome,
-            () = gone(departure.as_ref()) => {
+            () = over(departure.as_ref(), &self.shutdown) => {
                 cancel.cancel();
                 work.await
             }
@@ -167,6 +167,14 @@ async fn gone(departure: Option<&Departure>) {
     match departure {
         Some(departure) => departure.gone().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Ends when nobody can wait any longer: the caller has gone, or the server is stopping.
+async fn over(departure: Option<&Departure>, shutdown: &CancellationToken) {
+    tokio::select! {
+        () = gone(departure) => {}
+        () = shutdown.cancelled() => {}
     }
 }
 

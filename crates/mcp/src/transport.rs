@@ -59,16 +59,16 @@ pub trait ProtocolHandler: ServerHandler + Clone {}
 
 impl<H: ServerHandler + Clone> ProtocolHandler for H {}
 
-/// How long those who listen get to hear that it is over.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long calls under way get to be answered, and those who listen to hear that it is over.
+const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Cancels `streams` after `shutdown`, but not before those who listen have their final result: the SDK breaks a
-/// stream off where it is.
-async fn end_streams(shutdown: CancellationToken, listeners: TaskTracker, streams: CancellationToken) {
+/// Cancels `streams` after `shutdown`, but not before the answers that are `owed` are given: the SDK breaks a stream
+/// off where it is, and its client would wait for an answer until its patience ends.
+async fn end_streams(shutdown: CancellationToken, owed: TaskTracker, streams: CancellationToken) {
     shutdown.cancelled().await;
-    listeners.close();
-    if tokio::time::timeout(FAREWELL, listeners.wait()).await.is_err() {
-        tracing::debug!(listeners = listeners.len(), "some who listen don't take their final result");
+    owed.close();
+    if tokio::time::timeout(FAREWELL, owed.wait()).await.is_err() {
+        tracing::debug!(owed = owed.len(), "some answers aren't given or aren't taken");
     }
     streams.cancel();
 }
@@ -76,9 +76,9 @@ async fn end_streams(shutdown: CancellationToken, listeners: TaskTracker, stream
 /// The routes `/mcp`, `/mcp/sse` and `/mcp/message` in front of `handler`. Cancelling `shutdown` ends every open
 /// stream; a handler that lets its listeners go then has them told so. Has to be called within a runtime.
 pub fn router(handler: impl ProtocolHandler, store: Arc<dyn SessionStore>, timing: Timing, shutdown: &CancellationToken) -> Router {
-    let listeners = TaskTracker::new();
+    let owed = TaskTracker::new();
     let streams = CancellationToken::new();
-    tokio::spawn(end_streams(shutdown.clone(), listeners.clone(), streams.clone()));
+    tokio::spawn(end_streams(shutdown.clone(), owed.clone(), streams.clone()));
     let mut manager = LocalSessionManager::default();
     manager.session_config.sse_retry = None;
     manager.session_config.keep_alive = Some(timing.keep_alive);
@@ -95,7 +95,7 @@ pub fn router(handler: impl ProtocolHandler, store: Arc<dyn SessionStore>, timin
         let handler = handler.clone();
         StreamableHttpService::new(move || Ok(handler.clone()), manager.clone(), config)
     };
-    let front = front::Front { timing, manager, in_flight: in_flight::InFlight::default(), listeners, store };
+    let front = front::Front { timing, manager, in_flight: in_flight::InFlight::default(), owed, store };
     Router::new()
         .route_service("/mcp", service)
         .layer(from_fn_with_state(front, front::front))

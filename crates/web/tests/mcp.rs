@@ -254,6 +254,25 @@ async fn a_writing_call_that_the_stop_overtakes_is_answered_with_what_it_came_to
 }
 
 #[tokio::test]
+async fn calls_that_the_stop_overtakes_are_answered_in_their_session() {
+    let mut server = Server::start().await;
+    let id = server.initialize("/mcp").await;
+    let mut numbered = call("wait_for_task_change", json!({ "task_ids": ["TY-1"] }));
+    numbered["id"] = 71.into();
+    let merge = call("merge_task", json!({ "task_id": "TY-1" }));
+    let writing = server.open(Request::mcp(&[("mcp-session-id", &id)], &merge)).await;
+    assert!(matches!(server.trace().await, Trace::Called(..)));
+    let waiting = server.open(Request::mcp(&[("mcp-session-id", &id)], &numbered)).await;
+    assert!(matches!(server.trace().await, Trace::Called(..)));
+    let script = server.script.clone();
+    let (written, waited, ()) = tokio::join!(writing.finish(), waiting.finish(), async {
+        tokio::join!(server.stop(), async { script.release.notify_one() });
+    });
+    assert!(written.message()["result"].is_object(), "{}", written.body);
+    assert_eq!(waited.message()["result"]["structuredContent"]["error"]["code"], "UNAVAILABLE", "{}", waited.body);
+}
+
+#[tokio::test]
 async fn clients_with_odd_accept_headers_are_served() {
     let server = Server::start().await;
     let id = server.initialize("/mcp").await;

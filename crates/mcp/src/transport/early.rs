@@ -22,8 +22,8 @@ pub(super) struct Held {
     pub _departure: DropGuard,
     /// Gives the request's id back; `None` outside sessions.
     pub _mark: Option<Mark>,
-    /// Says that one who listened has gone; `None` for other requests.
-    pub _listener: Option<TaskTrackerToken>,
+    /// Says that the answer is given; `None` for what needs none.
+    pub _owed: Option<TaskTrackerToken>,
 }
 
 /// An answer that is on its way.

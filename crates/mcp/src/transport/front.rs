@@ -27,8 +27,8 @@ pub(super) struct Front {
     pub timing: Timing,
     pub manager: Arc<LocalSessionManager>,
     pub in_flight: InFlight,
-    /// Counts those who listen.
-    pub listeners: TaskTracker,
+    /// Counts the answers that are owed, those to who listens among them.
+    pub owed: TaskTracker,
     pub store: Arc<dyn SessionStore>,
 }
 
@@ -97,10 +97,10 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
         Err(refusal) => return answer::json_response(StatusCode::BAD_REQUEST, &refusal),
     };
     let listens = message.get("method").and_then(Value::as_str) == Some("subscriptions/listen");
-    let listener = listens.then(|| front.listeners.token());
+    let owed = (!id.is_null()).then(|| front.owed.token());
     let departed = CancellationToken::new();
     parts.extensions.insert(Departure(departed.clone()));
-    let held = Held { _departure: departed.drop_guard(), _mark: mark, _listener: listener };
+    let held = Held { _departure: departed.drop_guard(), _mark: mark, _owed: owed };
     let accepts = accept(&mut parts.headers);
     if listens && accepts == Accepts::JsonOnly {
         let refusal = answer::error(&id, INVALID_REQUEST, "subscriptions/listen answers with an event stream: accept text/event-stream");
