@@ -230,7 +230,7 @@ impl Turn<'_> {
     /// Starts the agent, sees it through its turn and to the end of its process.
     async fn run(mut self, inbox: &mut mpsc::UnboundedReceiver<Msg>) -> Result<()> {
         if self.learnt.cancelled || self.learnt.stopping {
-            self.take(None).await?;
+            self.engine.take_ground(self.facts.run.id, self.ground, None).await?;
             return Err(Error::conflict("called off"));
         }
         let mut handle = self.start().await?;
@@ -252,7 +252,7 @@ impl Turn<'_> {
             system_prompt: facts.levels.task.config.system_prompt.clone().or_else(|| facts.levels.list.config.system_prompt.clone()),
         });
         // The token works before the agent can show it.
-        self.take(Some(ready.token_hash)).await?;
+        self.engine.take_ground(self.facts.run.id, self.ground, Some(ready.token_hash)).await?;
         let handle = taskyard_agents::start(ready.launch).map_err(|error| {
             Error::precondition(format!("the agent {} can't be started: {error}", facts.agent.name))
                 .with_hint("check it with `taskyard doctor`")
@@ -264,22 +264,6 @@ impl Turn<'_> {
             return Err(error);
         }
         Ok(handle)
-    }
-
-    /// Records the ground that the run stands on, with the token of the agent that will be started there.
-    async fn take(&self, token_hash: Option<String>) -> Result<()> {
-        let (run_id, ground) = (self.facts.run.id, (self.ground.worktree.clone(), self.ground.start_commit.clone()));
-        self.engine
-            .store()
-            .write(move |tx| {
-                Box::pin(async move {
-                    let mut run = super::asking::open_run(tx, run_id).await?;
-                    super::ground::take_ground(tx, &mut run, ground).await?;
-                    run.token_hash = token_hash;
-                    super::slot::store(tx, &run).await
-                })
-            })
-            .await
     }
 
     async fn record(&self, change: impl FnOnce(&mut Run) + Send + 'static) -> Result<()> {

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use taskyard_domain::event::{Kind, NewEvent};
-use taskyard_domain::id::WorktreeId;
+use taskyard_domain::id::{RunId, WorktreeId};
 use taskyard_domain::repository::Repository;
 use taskyard_domain::run::Run;
 use taskyard_domain::session::Session;
@@ -22,7 +22,6 @@ use taskyard_git::contents::Contents;
 use taskyard_git::script::Script;
 use taskyard_git::worktree::{Plan, Ready, Wanted};
 use taskyard_git::{Error as Git, Oid, Repo, furnished};
-use taskyard_store::Tx;
 
 /// How much of a script's output the log keeps, bytes.
 const SCRIPT_LOG_LIMIT: u64 = 1 << 20;
@@ -95,24 +94,6 @@ impl Ground {
     pub(super) fn writable_dirs(&self) -> Vec<PathBuf> {
         vec![self.tree.common_dir().to_owned(), self.tree.git_dir().to_owned()]
     }
-}
-
-/// Marks the worktree as ready, binds it to the session, and records on the run where it starts from.
-pub(super) async fn take_ground(tx: &mut Tx, run: &mut Run, ground: (Worktree, Oid)) -> Result<()> {
-    let (mut row, start) = ground;
-    row.updated_at = tx.now();
-    if let Some(id) = run.session_id
-        && let Some(mut session) = tx.session_lock(id).await?
-    {
-        session.worktree_id = Some(row.id);
-        tx.session_update(&session).await?;
-    }
-    run.start_commit = Some(start.to_string());
-    tx.worktree_update(&row).await?;
-    let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch });
-    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).run(run.id).data(data));
-    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
-    change::audit(tx, &crate::Caller::system(), row.workspace_id, "worktree.prepared", ("worktree", row.id), metadata).await
 }
 
 impl Engine {
@@ -318,6 +299,39 @@ impl Engine {
             marker: Some(super::launch::marker(session.id)),
         };
         taskyard_git::script::run_script(&script).await.map_err(fold::git)
+    }
+
+    /// Marks the worktree as ready, binds it to the session, and records on the run where it starts from, with the hash of
+    /// the token of the agent that will be started there.
+    ///
+    /// # Errors
+    /// `CONFLICT` when the run has ended.
+    pub(super) async fn take_ground(&self, run: RunId, ground: &Ground, token_hash: Option<String>) -> Result<()> {
+        let (mut row, start) = (ground.worktree.clone(), ground.start_commit.to_string());
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    let mut run = super::asking::open_run(tx, run).await?;
+                    let now = tx.now();
+                    if let Some(id) = run.session_id
+                        && let Some(mut session) = tx.session_lock(id).await?
+                    {
+                        session.worktree_id = Some(row.id);
+                        session.updated_at = now;
+                        tx.session_update(&session).await?;
+                    }
+                    run.start_commit = Some(start);
+                    run.token_hash = token_hash;
+                    super::slot::store(tx, &run).await?;
+                    row.updated_at = now;
+                    tx.worktree_update(&row).await?;
+                    let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch });
+                    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).run(run.id).data(data));
+                    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
+                    change::audit(tx, &crate::Caller::system(), row.workspace_id, "worktree.prepared", ("worktree", row.id), metadata).await
+                })
+            })
+            .await
     }
 
     /// At a run's end: commits what was left, remembers the tip, and says whether anything changed in the run.
