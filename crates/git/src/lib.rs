@@ -5,6 +5,8 @@
 //! [`runner`]; every operation that a crash may cut in two can be run again. Owns no state but the locks;
 //! never touches the user's own checkout except where landing a merge refreshes it.
 
+mod by_hand;
+mod carry;
 pub mod commit;
 pub mod contents;
 pub mod copy;

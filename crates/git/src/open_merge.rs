@@ -1,9 +1,12 @@
 //! A merge in conflict, left open in a private worktree for a person to resolve.
 //!
 //! The target doesn't move and no tree of the user's is touched. What the merge is about is kept in the worktree's
-//! own git folder, so that a restart finds it again. [`continue_merge`] makes the commit, which [`crate::land`] then
-//! lands; [`abort_merge`] takes everything away. Each can be run again after a crash.
+//! own git folder, so that a restart finds it again. [`continue_merge`] makes the commit, carried over where the target
+//! has moved meanwhile, which [`crate::land`] then lands; [`abort_merge`] takes everything away, and [`holds_work`] says
+//! before that whether it would take anything of a person's. Each can be run again after a crash.
 
+use crate::by_hand;
+use crate::carry::{Carried, Carry};
 use crate::error::{Error, Result};
 use crate::file_path::{FilePath, shown};
 use crate::history;
@@ -30,7 +33,7 @@ pub struct OpenMerge {
     pub path: PathBuf,
     /// The target branch.
     pub branch: String,
-    /// The target's commit; it must still be that when the merge is continued.
+    /// The target's commit when it was opened.
     pub target: Oid,
     /// The commit merged.
     pub tip: Oid,
@@ -65,16 +68,24 @@ struct State {
     conflicted: Vec<Vec<u8>>,
     /// The conflict is laid out.
     ready: bool,
+    /// What the folder was when the conflict had been laid out.
+    #[serde(default)]
+    laid: Option<String>,
+    /// The first commit with everything resolved.
+    #[serde(default)]
+    resolved: Option<Oid>,
     /// The result.
     concluded: Option<Oid>,
+    /// The commit in the folder and the target's that the result is made of.
+    #[serde(default)]
+    made_of: Option<(Oid, Oid)>,
 }
 
 /// Opens a merge that conflicts, as a worktree at `path`. `merge.base` is the commit of the target `branch`; `earlier` as for
 /// [`crate::revert::compute_again`]. Opening the same `merge.id` at the same place again gives what is there.
 ///
 /// # Errors
-/// [`Error::Conflict`] when it is undoing the earlier revert that conflicts; [`Error::HookFailed`] of `pre-rebase`; git's.
-/// No worktree is left then.
+/// [`Error::HookFailed`] of `pre-rebase`; git's. No worktree is left then.
 pub async fn open_conflicted_merge(
     repo: &Repo,
     scratch: &Path,
@@ -103,7 +114,10 @@ pub async fn open_conflicted_merge(
         message: merge.message.clone(),
         conflicted: Vec::new(),
         ready: false,
+        laid: None,
+        resolved: None,
         concluded: None,
+        made_of: None,
     };
     match lay_out(repo, scratch, &tree, &mut state, &merge.author).await {
         Ok(()) => describe(&tree, &state).await,
@@ -123,44 +137,122 @@ pub async fn open_merge(repo: &Repo, path: &Path) -> Result<OpenMerge> {
     describe(&tree, &state).await
 }
 
-/// Concludes the merge that is open at `path`, or takes a rebase to its next stop. The worktree stays until
-/// [`abort_merge`]; calling again after the result exists gives the same result.
+/// Concludes the merge that is open at `path`, or takes a rebase to its next stop. Where the target has moved since it was
+/// opened, what was resolved is carried over to where that is now. The worktree stays until [`abort_merge`]; calling
+/// again after the result exists gives the same result as long as the target stays.
 ///
 /// # Errors
-/// [`Error::NoOpenMerge`]; [`Error::Moved`] when the target has moved since; [`Error::Unresolved`] while files are unmerged,
+/// [`Error::NoOpenMerge`]; [`Error::Moved`] when the target is gone; [`Error::Unresolved`] while files are unmerged,
 /// not staged, or hold conflict markers; [`Error::NotTheMerge`] when somebody has committed something else there;
+/// [`Error::Conflict`] with the target's commit and the one that holds the resolution, when the two disagree;
 /// [`Error::HookFailed`], [`Error::SigningFailed`]. The merge stays open then.
 pub async fn continue_merge(repo: &Repo, scratch: &Path, path: &Path, author: &Author) -> Result<Continued> {
     let (tree, mut state) = found(repo, path).await?;
     let name = format!("refs/heads/{}", state.branch);
-    let at = repo.tip(&name).await?;
-    if at.as_ref() != Some(&state.target) {
-        return Err(Error::Moved { name, expected: state.target, found: at });
-    }
-    if let Some(commit) = state.concluded.clone() {
-        return conclude(repo, &tree, &mut state, commit).await;
-    }
+    let Some(target) = repo.tip(&name).await? else {
+        return Err(Error::Moved { name, expected: state.target, found: None });
+    };
     check_resolved(&tree, &state).await?;
     let base_tree = history::tree_of(repo, &state.base).await?;
     probe_signing(repo, &ObjectStore::temporary(repo, scratch)?, &base_tree, author).await?;
     let sign = signs(repo, author.policy).await?;
     if state.strategy == Strategy::Rebase {
-        return continue_rebase(repo, scratch, &tree, &mut state, author, sign).await;
-    }
-    let git_dir = tree.git_dir().await?;
-    if tree.head().await? == state.base {
-        if state.strategy == Strategy::Merge && !git_dir.join("MERGE_HEAD").exists() {
-            return Err(not_the_merge(&tree, "the merge was given up there".into()));
+        if let Some(open) = continue_rebase(repo, scratch, &tree, &mut state, author, sign).await? {
+            return Ok(Continued::Stopped(open));
         }
-        let hooks = HookDir::prepare(repo, scratch, author.policy.hooks, &["pre-commit", "prepare-commit-msg", "commit-msg"]).await?;
-        commit_here(&tree, hooks.as_ref(), sign, &state.message, &author.who).await?;
+    } else {
+        commit_resolved(repo, scratch, &tree, &mut state, author, sign).await?;
+    }
+    let head = tree.head().await?;
+    let commit = match state.concluded.clone() {
+        Some(made) if state.made_of.as_ref() == Some(&(head.clone(), target.clone())) => made,
+        // As it was made, it follows the target; any later commit in the folder doesn't alone.
+        _ if target == state.target && state.resolved.as_ref() == Some(&head) => head.clone(),
+        _ => carried(repo, scratch, (&tree, &mut state), author, (&head, &target)).await?,
+    };
+    conclude(repo, &tree, &mut state, commit, (head, target)).await
+}
+
+/// Commits what is resolved and staged, and proves that what is committed is the merge.
+async fn commit_resolved(repo: &Repo, scratch: &Path, tree: &Tree, state: &mut State, author: &Author, sign: bool) -> Result<()> {
+    let git_dir = tree.git_dir().await?;
+    let is_first = tree.head().await? == state.base;
+    if is_first && state.strategy == Strategy::Merge && !git_dir.join("MERGE_HEAD").exists() {
+        return Err(not_the_merge(tree, "the merge was given up there".into()));
+    }
+    let hooks = || HookDir::prepare(repo, scratch, author.policy.hooks, &["pre-commit", "prepare-commit-msg", "commit-msg"]);
+    if is_first {
+        commit_here(tree, hooks().await?.as_ref(), sign, &state.message, &author.who).await?;
     }
     let head = tree.head().await?;
     let wanted: &[&Oid] = if state.strategy == Strategy::Merge { &[&state.base, &state.tip] } else { &[&state.base] };
-    if !history::parents(repo, &head).await?.iter().eq(wanted.iter().copied()) {
-        return Err(not_the_merge(&tree, format!("{head} doesn't follow {}", state.base)));
+    if history::parents(repo, &head).await?.iter().eq(wanted.iter().copied()) {
+        state.resolved = Some(head);
+        store(&git_dir, state)?;
     }
-    conclude(repo, &tree, &mut state, head).await
+    let follows = match &state.resolved {
+        Some(resolved) => history::is_ancestor(repo, resolved, &tree.head().await?).await?,
+        None => false,
+    };
+    if !follows {
+        return Err(not_the_merge(tree, format!("{} doesn't follow {}", tree.head().await?, state.base)));
+    }
+    // What was staged since, or the target's later work that a person has merged in.
+    let call = tree.call("look for staged files").args(["diff", "--cached", "--quiet", "--no-ext-diff"]);
+    if git_dir.join("MERGE_HEAD").exists() || !call.accept(&[0, 1]).await?.ok() {
+        let message = format!("Take in {}\n\n{}", state.branch, state.message);
+        commit_here(tree, hooks().await?.as_ref(), sign, &message, &author.who).await?;
+    }
+    Ok(())
+}
+
+/// What is resolved up to `head`, carried over to `target`.
+async fn carried(
+    repo: &Repo,
+    scratch: &Path,
+    (tree, state): (&Tree, &mut State),
+    author: &Author,
+    (head, target): (&Oid, &Oid),
+) -> Result<Oid> {
+    let first = state.resolved.as_ref().unwrap_or(head);
+    let merge = Merge {
+        id: state.id.clone(),
+        base: state.target.clone(),
+        tip: state.tip.clone(),
+        strategy: state.strategy,
+        // A person who committed by hand said it in their own words.
+        message: tree.call("read the message").args(["log", "-1", "--format=%B"]).arg(first).text().await?,
+        author: author.clone(),
+    };
+    match (Carry { merge: &merge, resolved: head, onto: target }).run(repo, scratch).await? {
+        Carried::Commit(commit) => Ok(commit),
+        Carried::Conflict(files) => {
+            state.conflicted.extend(files.iter().map(|path| path.as_bytes().to_vec()));
+            store(&tree.git_dir().await?, state)?;
+            Err(Error::Conflict { ours: target.clone(), theirs: head.clone(), files: shown(&files) })
+        }
+    }
+}
+
+/// Whether the folder of the merge at `path` holds anything beyond what git itself put there: resolved files, edits,
+/// new files that aren't ignored, commits. Of a merge that `has_landed`, anything beyond what landed.
+///
+/// # Errors
+/// [`Error::Unsaved`] when files are there, but git can't tell any more what they are; git's.
+pub async fn holds_work(repo: &Repo, path: &Path, has_landed: bool) -> Result<bool> {
+    let Some((tree, state)) = find(repo, path).await? else {
+        let is_empty = std::fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+        let what = "files in a merge worktree that git doesn't know any more".into();
+        return if is_empty { Ok(false) } else { Err(Error::Unsaved { path: path.to_owned(), what }) };
+    };
+    if !state.ready {
+        return Ok(false);
+    }
+    if has_landed {
+        let landed = state.made_of.as_ref().map(|(head, _)| head).or(state.concluded.as_ref());
+        return Ok(landed != Some(&tree.head().await?) || !by_hand::is_clean(repo, path).await?);
+    }
+    Ok(state.laid != Some(by_hand::print(repo, &tree).await?))
 }
 
 /// Gives up the merge at `path`, or cleans up after one that landed: the worktree goes. Fine when there is none.
@@ -172,10 +264,14 @@ pub async fn abort_merge(repo: &Repo, path: &Path) -> Result<()> {
     scratch::remove(repo, path).await
 }
 
-/// The commit to merge onto, and up to where the tip's work is in it already.
+/// The commit to merge onto, and up to where the tip's work is in it already. Where undoing the revert is what conflicts,
+/// the whole work is merged onto the target in one go instead, from where it starts.
 async fn start_from(repo: &Repo, scratch: &Path, merge: &Merge, earlier: Option<&Earlier>) -> Result<(Oid, Option<Oid>)> {
     let Some(earlier) = earlier else { return Ok((merge.base.clone(), None)) };
-    let base = reapply(repo, scratch, merge, earlier).await?.unwrap_or_else(|| merge.base.clone());
+    let base = match reapply(repo, scratch, merge, earlier).await {
+        Err(Error::Conflict { .. }) => return Ok((merge.base.clone(), earlier.start(repo, &merge.tip).await?)),
+        base => base?.unwrap_or_else(|| merge.base.clone()),
+    };
     let since = history::is_ancestor(repo, &earlier.tip, &merge.tip).await?.then(|| earlier.tip.clone());
     Ok((base, since))
 }
@@ -201,6 +297,7 @@ async fn lay_out(repo: &Repo, scratch: &Path, tree: &Tree, state: &mut State, au
         write(&git_dir.join("MERGE_MSG"), text(&state.message).as_bytes())?;
     }
     state.conflicted = tree.unmerged().await?.iter().map(|path| path.as_bytes().to_vec()).collect();
+    state.laid = Some(by_hand::print(repo, tree).await?);
     state.ready = true;
     store(&git_dir, state)
 }
@@ -223,7 +320,15 @@ async fn lay_out_rebase(repo: &Repo, scratch: &Path, tree: &Tree, state: &State,
     }
 }
 
-async fn continue_rebase(repo: &Repo, scratch: &Path, tree: &Tree, state: &mut State, author: &Author, sign: bool) -> Result<Continued> {
+/// Takes a rebase to its end, or to its next stop, which it returns.
+async fn continue_rebase(
+    repo: &Repo,
+    scratch: &Path,
+    tree: &Tree,
+    state: &mut State,
+    author: &Author,
+    sign: bool,
+) -> Result<Option<OpenMerge>> {
     let git_dir = tree.git_dir().await?;
     if git_dir.join("rebase-merge").exists() {
         let hooks = HookDir::prepare(repo, scratch, author.policy.hooks, &["pre-commit", "prepare-commit-msg", "commit-msg"]).await?;
@@ -233,7 +338,7 @@ async fn continue_rebase(repo: &Repo, scratch: &Path, tree: &Tree, state: &mut S
         if !stuck.is_empty() {
             state.conflicted.extend(stuck.iter().map(|path| path.as_bytes().to_vec()));
             store(&git_dir, state)?;
-            return Ok(Continued::Stopped(describe(tree, state).await?));
+            return describe(tree, state).await.map(Some);
         }
         ran?;
     }
@@ -244,16 +349,31 @@ async fn continue_rebase(repo: &Repo, scratch: &Path, tree: &Tree, state: &mut S
     if head == state.base && state.base == state.target {
         return Err(Error::NothingToMerge { target: state.target.clone(), what: format!("everything of {}", state.tip) });
     }
-    conclude(repo, tree, state, head).await
+    let staged = tree.call("look for staged files").args(["diff", "--cached", "--name-only", "-z", "--no-ext-diff"]).fields().await?;
+    if !staged.is_empty() {
+        let files = shown(&staged.into_iter().map(FilePath::new).collect::<Vec<_>>());
+        let reason = "these files are staged, but in none of the rebased commits; commit them or take them back".into();
+        return Err(Error::Unresolved { path: tree.path().to_owned(), reason, files });
+    }
+    state.resolved = Some(head);
+    Ok(None)
 }
 
-async fn conclude(repo: &Repo, tree: &Tree, state: &mut State, commit: Oid) -> Result<Continued> {
+async fn conclude(repo: &Repo, tree: &Tree, state: &mut State, commit: Oid, (head, target): (Oid, Oid)) -> Result<Continued> {
     protect(repo, &state.id, &commit).await?;
     state.concluded = Some(commit.clone());
+    state.made_of = Some((head, target.clone()));
     store(&tree.git_dir().await?, state)?;
-    let merge_base = history::merge_base(repo, &state.target, &state.tip).await?;
-    let (target_before, tip, strategy) = (state.target.clone(), state.tip.clone(), state.strategy);
-    Ok(Continued::Concluded(Computed { tree: history::tree_of(repo, &commit).await?, commit, strategy, target_before, tip, merge_base }))
+    let merge_base = history::merge_base(repo, &target, &state.tip).await?;
+    let (tip, strategy) = (state.tip.clone(), state.strategy);
+    Ok(Continued::Concluded(Computed {
+        tree: history::tree_of(repo, &commit).await?,
+        commit,
+        strategy,
+        target_before: target,
+        tip,
+        merge_base,
+    }))
 }
 
 /// Refuses while anything isn't resolved, or wouldn't be in the commit.

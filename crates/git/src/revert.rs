@@ -7,7 +7,7 @@
 //! out without a word. Like [`crate::merge`] this computes in scratch space; [`crate::land`] moves the target.
 
 use crate::error::{Error, Result};
-use crate::file_path::shown;
+use crate::file_path::{FilePath, shown};
 use crate::history::{self, Fork};
 use crate::merge::{Computed, Merge, OneCommit, commit_on, compute_since};
 use crate::merge_tree::{ObjectStore, merge_tree};
@@ -52,6 +52,11 @@ pub fn default_message(subject: &str, after: &Oid) -> String {
     format!("Revert \"{subject}\"\n\nThis takes out {after} and everything that landed with it.")
 }
 
+/// The subject in what [`default_message`] made.
+pub fn subject(message: &str) -> Option<&str> {
+    message.lines().next()?.strip_prefix("Revert \"")?.strip_suffix('"')
+}
+
 /// Computes a revert. Runs the hooks of a commit by policy. Takes the repository's lock for moments, so callers
 /// must not hold it.
 ///
@@ -87,8 +92,32 @@ pub async fn compute_unkept(repo: &Repo, scratch: &Path, revert: &Revert) -> Res
 pub struct Earlier {
     /// The tip it merged.
     pub tip: Oid,
+    /// The target's commit before it.
+    pub before: Oid,
     /// The commit that took it out, and is in the target.
     pub revert: Oid,
+    /// Whose work it is, in a few words.
+    pub subject: String,
+}
+
+impl Earlier {
+    /// The commit that the whole work starts from: by it a merge of `tip` takes in what landed before, too.
+    ///
+    /// # Errors
+    /// Git's.
+    pub(crate) async fn start(&self, repo: &Repo, tip: &Oid) -> Result<Option<Oid>> {
+        history::merge_base(repo, &self.before, tip).await
+    }
+
+    /// The files that merging the whole of `tip` onto `onto` in one go would change, those in conflict included.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn changed_paths(&self, repo: &Repo, scratch: &Path, onto: &Oid, tip: &Oid) -> Result<Vec<FilePath>> {
+        let (store, start) = (ObjectStore::temporary(repo, scratch)?, self.start(repo, tip).await?);
+        let merged = merge_tree(repo, &store, start.as_ref(), onto, tip).await?;
+        history::changed_paths(repo, &store, onto, &merged.tree).await
+    }
 }
 
 /// Computes a merge of work that was merged and reverted before, so that the whole of it lands.
@@ -136,7 +165,7 @@ pub(crate) async fn reapply(repo: &Repo, scratch: &Path, merge: &Merge, earlier:
         return Err(Error::Unreadable { stage: "undo a revert", what: format!("{revert} has not exactly one parent") });
     };
     let undo = Undo { id: &merge.id, onto: &merge.base, before, after: revert };
-    let message = format!("Reapply what {} took out\n\n{}", revert.short(), merge.message);
+    let message = format!("Reapply \"{}\"\n\nThis brings back what {revert} took out.", earlier.subject);
     Ok(undo_commit(repo, scratch, &undo, &message, &merge.author).await?.map(|(commit, _)| commit))
 }
 

@@ -12,8 +12,7 @@ use std::path::PathBuf;
 use support::{read, script, write};
 use taskyard_domain::merge::Strategy;
 use taskyard_git::merge::Computed;
-use taskyard_git::open_merge::{Continued, OpenMerge, abort_merge, continue_merge, open_conflicted_merge, open_merge};
-use taskyard_git::revert::Earlier;
+use taskyard_git::open_merge::{Continued, OpenMerge, abort_merge, continue_merge, holds_work, open_conflicted_merge, open_merge};
 use taskyard_git::{Error, Result, history};
 
 struct Opened {
@@ -124,12 +123,136 @@ async fn aborting_takes_everything_away() {
 }
 
 #[tokio::test]
-async fn a_target_that_moved_is_noticed() {
-    let open = Opened::new(Strategy::Merge).await;
-    open.resolve("a.txt", "both\n").await;
-    open.yard.others("c.txt", "c\n").await;
-    let error = open.go_on().await.unwrap_err();
-    assert!(matches!(error, Error::Moved { .. }), "{error}");
+async fn a_resolution_is_carried_over_to_a_target_that_moved() {
+    for strategy in STRATEGIES {
+        for hooks in [false, true] {
+            let open = Opened::new(strategy).await;
+            let yard = &open.yard;
+            if hooks {
+                script(&yard.main.join(".git/hooks/commit-msg"), "exit 0");
+            }
+            open.resolve("a.txt", "both\n").await;
+            let moved = yard.others("c.txt", "c\n").await;
+            let tip = yard.request(strategy).await.tip;
+            let made = open.concluded().await;
+            assert_eq!((open.concluded().await, &made.target_before), (made.clone(), &moved), "{strategy:?}: once");
+            let parents = history::parents(&yard.repo, &made.commit).await.unwrap();
+            match strategy {
+                Strategy::Merge => assert_eq!(parents, [moved.clone(), tip]),
+                Strategy::Squash => assert_eq!(parents, [moved.clone()]),
+                Strategy::Rebase => assert!(history::is_ancestor(&yard.repo, &moved, &made.commit).await.unwrap()),
+            }
+            for (name, content) in [("a.txt", "both"), ("b.txt", "b"), ("c.txt", "c")] {
+                assert_eq!(yard.show(&made.commit, name).await, content, "{strategy:?}");
+            }
+            if strategy != Strategy::Rebase {
+                let said = yard.lab.git_in(&yard.main, &["log", "-1", "--format=%B", made.commit.as_str()]).await;
+                assert_eq!(said.trim(), "Merge the task\n\nWith a body.");
+            }
+            yard.land(&made.target_before, &made.commit).await.unwrap();
+            assert_eq!(yard.status(&yard.main).await, "");
+            assert!(!holds_work(&yard.repo, &open.place, true).await.unwrap(), "all of it landed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_moved_into_the_resolution_is_taken_in_by_hand() {
+    for strategy in STRATEGIES {
+        let open = Opened::new(strategy).await;
+        let yard = &open.yard;
+        open.resolve("a.txt", "both\n").await;
+        let moved = yard.others("a.txt", "later\n").await;
+        for _ in 0..2 {
+            let error = open.go_on().await.unwrap_err();
+            assert!(matches!(&error, Error::Conflict { ours, files, .. } if *ours == moved && files == &["a.txt"]), "{error}");
+            assert_eq!((read(&open.place, "a.txt"), yard.status(&open.place).await), ("both\n".into(), String::new()));
+        }
+        assert!(holds_work(&yard.repo, &open.place, false).await.unwrap());
+        let take_in = if strategy == Strategy::Rebase { "rebase" } else { "merge" };
+        assert!(!yard.lab.try_git(&open.place, &[take_in, "main"]).await.ok());
+        open.resolve("a.txt", "all three\n").await;
+        let made = open.concluded().await;
+        assert_eq!((yard.show(&made.commit, "a.txt").await, &made.target_before), ("all three".into(), &moved), "{strategy:?}");
+        if strategy != Strategy::Rebase {
+            assert_eq!(history::parents(&yard.repo, &made.commit).await.unwrap()[0], moved);
+        }
+        yard.land(&made.target_before, &made.commit).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_went_back_doesnt_come_back_with_the_resolution() {
+    for strategy in STRATEGIES {
+        let yard = Yard::new().await;
+        yard.work("a.txt", "theirs\n").await;
+        yard.others("a.txt", "ours\n").await;
+        yard.others("mistake.txt", "x\n").await;
+        let open = Opened { place: yard.lab.path("merges/m1"), yard };
+        open.open(strategy).await.unwrap();
+        open.resolve("a.txt", "both\n").await;
+        open.yard.lab.git_in(&open.yard.main, &["reset", "-q", "--hard", "HEAD~1"]).await;
+        let made = open.concluded().await;
+        let names = open.yard.lab.git_in(&open.yard.main, &["ls-tree", "--name-only", made.commit.as_str()]).await;
+        assert!(!names.contains("mistake.txt") && made.target_before == open.yard.target().await, "{strategy:?}: {names}");
+        assert_eq!(open.yard.show(&made.commit, "a.txt").await, "both");
+    }
+}
+
+#[tokio::test]
+async fn what_git_put_there_is_nobodys_and_everything_else_is_somebodys() {
+    for strategy in STRATEGIES {
+        for step in ["nothing", "resolved", "edited", "new", "ignored", "committed"] {
+            let open = Opened::new(strategy).await;
+            let yard = &open.yard;
+            match step {
+                "resolved" => open.resolve("a.txt", "both\n").await,
+                "edited" => write(&open.place, "a.txt", "half way\n"),
+                "new" => write(&open.place, "notes.txt", "x\n"),
+                "ignored" => {
+                    write(&yard.main, ".git/info/exclude", "*.log\n");
+                    write(&open.place, "build.log", "x\n");
+                }
+                "committed" => {
+                    open.resolve("a.txt", "both\n").await;
+                    open.concluded().await;
+                }
+                _ => {}
+            }
+            let expected = !matches!(step, "nothing" | "ignored");
+            assert_eq!(holds_work(&yard.repo, &open.place, false).await.unwrap(), expected, "{strategy:?} {step}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_revert_that_cant_be_undone_any_more_is_left_open_too() {
+    for strategy in STRATEGIES {
+        for more in [false, true] {
+            let yard = Yard::new().await;
+            yard.work("a.txt", "theirs\n").await;
+            yard.work("b.txt", "b\n").await;
+            let made = yard.merge(strategy).await;
+            let reverted = yard.revert(&made).await;
+            if more {
+                yard.work("more.txt", "more\n").await;
+            }
+            yard.others("a.txt", "ours\n").await;
+            let place = yard.lab.path("merges/m1");
+            let (request, earlier) = (yard.request(strategy).await, merging::earlier(&made, &reverted));
+            let changed = earlier.changed_paths(&yard.repo, &yard.scratch, &request.base, &request.tip).await.unwrap();
+            assert_eq!(changed.len(), if more { 3 } else { 2 });
+            let open = Opened { yard, place };
+            let (yard, place) = (&open.yard, &open.place);
+            let seen = open_conflicted_merge(&yard.repo, &yard.scratch, place, "main", &request, Some(&earlier)).await.unwrap();
+            assert_eq!(seen.files.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a.txt"], "{strategy:?}");
+            open.resolve("a.txt", "both\n").await;
+            let second = open.concluded().await;
+            assert_eq!((yard.show(&second.commit, "b.txt").await, yard.show(&second.commit, "a.txt").await), ("b".into(), "both".into()));
+            yard.land(&second.target_before, &second.commit).await.unwrap();
+            assert_eq!(yard.main.join("more.txt").exists(), more);
+        }
+    }
 }
 
 #[tokio::test]
@@ -239,7 +362,7 @@ async fn a_conflict_in_merging_again_is_left_open_on_the_undone_revert() {
         yard.work("a.txt", "theirs\n").await;
         yard.others("a.txt", "ours\n").await;
         let place = yard.lab.path("merges/m1");
-        let (request, earlier) = (yard.request(strategy).await, Earlier { tip: made.tip.clone(), revert: reverted.commit });
+        let (request, earlier) = (yard.request(strategy).await, merging::earlier(&made, &reverted));
         let open = Opened { yard, place };
         let (yard, place) = (&open.yard, &open.place);
         let seen = open_conflicted_merge(&yard.repo, &yard.scratch, place, "main", &request, Some(&earlier)).await.unwrap();

@@ -11,7 +11,7 @@ use pretty_assertions::assert_eq;
 use support::{read, script};
 use taskyard_domain::merge::Strategy;
 use taskyard_git::merge::Computed;
-use taskyard_git::revert::{Earlier, Reverted, compute_again};
+use taskyard_git::revert::{Reverted, compute_again};
 use taskyard_git::{Error, Result, history};
 
 /// Two commits of work, merged beside a commit of somebody else's.
@@ -25,7 +25,7 @@ async fn merged(strategy: Strategy) -> (Yard, Computed) {
 }
 
 async fn again(yard: &Yard, strategy: Strategy, merged: &Computed, reverted: &Reverted) -> Result<Computed> {
-    let earlier = Earlier { tip: merged.tip.clone(), revert: reverted.commit.clone() };
+    let earlier = merging::earlier(merged, reverted);
     compute_again(&yard.repo, &yard.scratch, &yard.request(strategy).await, &earlier).await
 }
 
@@ -120,6 +120,8 @@ async fn merging_again_without_new_work_brings_the_old_back() {
         let reverted = yard.revert(&made).await;
         let second = again(&yard, strategy, &made, &reverted).await.unwrap();
         assert_eq!(second.tree, made.tree, "{strategy:?}");
+        let said = yard.lab.git_in(&yard.main, &["log", "-1", "--format=%s", second.commit.as_str()]).await;
+        assert_eq!(said, "Reapply \"TY-1: the task\"");
     }
 }
 

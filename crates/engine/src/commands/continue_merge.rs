@@ -17,11 +17,11 @@ pub struct ContinueMerge {
 }
 
 impl Engine {
-    /// Concludes and lands an open merge. A rebase may stop again, with other files in conflict.
+    /// Concludes and lands an open merge, carried over where the target has moved since. A rebase may stop again, with other files in conflict.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` without an open merge, or while files are unmerged or hold markers; `CONFLICT` when the
-    /// target has moved; `FORBIDDEN` for an agent that Taskyard runs. The merge stays open in any case.
+    /// `FAILED_PRECONDITION` without an open merge, or while files are unmerged or hold markers; `CONFLICT` with the files
+    /// when the target has moved and what it changed disagrees with the resolution, or when the branch has; `FORBIDDEN` for an agent that Taskyard runs. The merge stays open in any case.
     pub async fn continue_merge(&self, caller: &Caller, input: ContinueMerge) -> Result<MergeTaskOutput> {
         caller.require_person("merge")?;
         let place = self.place(caller, &input.task_id, input.worktree_id.as_deref()).await?;

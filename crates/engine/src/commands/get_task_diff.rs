@@ -1,14 +1,14 @@
 //! `get_task_diff`: what a task changed, file by file, in pages that every client can take.
 
 use super::paging;
-use crate::merge::{Bench, Place};
+use crate::merge::{Bench, Place, origin};
 use crate::{Caller, Engine, fold};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use taskyard_domain::merge::{Kind, MergeRecord, State as MergeState};
 use taskyard_domain::worktree::State;
-use taskyard_domain::{Error, Result};
+use taskyard_domain::{Class, Error, Result};
 use taskyard_git::diff::{Diff, End, FileChange, Start};
 use taskyard_git::{FilePath, Oid, history};
 
@@ -140,7 +140,8 @@ struct Taken {
 }
 
 impl Engine {
-    /// A page of a task's changes from the merge base, uncommitted ones of a worktree included.
+    /// A page of a task's changes from the merge base, uncommitted ones of a worktree included. Of a worktree that was put
+    /// away, what its branch has, if anything.
     ///
     /// # Errors
     /// `NOT_FOUND` without a worktree; `INVALID_ARGUMENT` for a cursor of a state that has passed;
@@ -149,7 +150,14 @@ impl Engine {
         if !(1..=MOST).contains(&input.max_bytes) {
             return Err(Error::invalid("max_bytes", format!("max_bytes is {}; it can be 1 to {MOST}", input.max_bytes)));
         }
-        let place = self.place(caller, &input.task_id, input.worktree_id.as_deref()).await?;
+        let place = match self.find_place(caller, &input.task_id, input.worktree_id.as_deref()).await? {
+            (_, Some(place)) => place,
+            // Put away, with nothing to merge or by a person: what it was is still known.
+            (task, None) => match self.place_put_away(&task).await? {
+                Some(place) => place,
+                None => self.place(caller, &input.task_id, None).await?,
+            },
+        };
         let bench = self.bench(&place.repository).await?;
         let taken = take(&bench, &place).await?;
         let files = self.listed(&taken.diff, input.path.as_deref()).await?;
@@ -228,12 +236,17 @@ async fn take(bench: &Bench, place: &Place) -> Result<Taken> {
     let tree = if is_open { place.tree(bench).await? } else { None };
     let tip = match last.filter(|_| place.worktree.state == State::Merged) {
         Some(merged) => recorded(&merged.tip)?,
+        // A branch without work of its own goes with its worktree.
+        None if place.worktree.state == State::Discarded => match place.tip(bench).await {
+            Err(error) if error.class == Class::FailedPrecondition => recorded(&place.worktree.base_commit)?,
+            tip => tip?,
+        },
         None => place.tip(bench).await?,
     };
     let target = place.target(bench, None).await.ok();
-    let start = match (last.and_then(|r| r.merge_base.as_deref()), &target) {
-        // Merged work is in the target: only the record knows where it started.
-        (Some(base), _) => Start::Commit(recorded(base)?),
+    let start = match (origin(bench, &place.records, place.worktree.id).await?, &target) {
+        // Merged work is in the target: only the records know where it started.
+        (Some(start), _) => Start::Commit(start),
         (None, Some(target)) => Start::MergeBase(target.tip.clone()),
         (None, None) => Start::MergeBase(recorded(&place.worktree.base_commit)?),
     };

@@ -27,9 +27,10 @@ pub(super) async fn earlier(
         if !history::contains(&bench.repo, &target.branch, &commit).await.map_err(fold::git)? {
             continue;
         }
-        let landed = oid(&undone.tip)?;
-        let goes_on = goes_on(bench, tip, &commit, &landed, &oid(&undone.target_before)?).await?;
-        return Ok(goes_on.then_some(Earlier { tip: landed, revert: commit }));
+        let (landed, before) = (oid(&undone.tip)?, oid(&undone.target_before)?);
+        let goes_on = goes_on(bench, tip, &commit, &landed, &before).await?;
+        let subject = revert.message.as_deref().and_then(taskyard_git::revert::subject).unwrap_or("work merged before");
+        return Ok(goes_on.then(|| Earlier { tip: landed, before, revert: commit, subject: subject.to_owned() }));
     }
     Ok(None)
 }

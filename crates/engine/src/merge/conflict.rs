@@ -43,7 +43,7 @@ fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-fn listed(files: &[String]) -> String {
+pub(super) fn listed(files: &[String]) -> String {
     let shown = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     if files.len() > NAMED { format!("{shown} and {} more", files.len() - NAMED) } else { shown }
 }

@@ -27,9 +27,7 @@ impl Engine {
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };
         let bench = self.bench(&place.repository).await?;
         let _turn = bench.turn().await;
-        if let Some(path) = &record.merge_worktree_path {
-            taskyard_git::open_merge::abort_merge(&bench.repo, Path::new(path)).await.map_err(fold::git)?;
-        }
+        self.take_away(&bench, &record, true).await?;
         taskyard_git::record::release(&bench.repo, &id.to_string()).await.map_err(fold::git)?;
         // Read within the turn: a revert may have made the worktree `kept` meanwhile, which keeps branch and folder.
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };

@@ -1,16 +1,26 @@
 //! Conflicts left open: a private merge worktree in which a person resolves them, until the merge goes on or is given up.
 
 use super::begin::{check_task, in_the_way};
+use super::conflict::listed;
 use super::target::Target;
 use super::{Bench, Outcome, Place, again, unchanged};
 use crate::{Caller, Engine, change, fold};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use taskyard_domain::id::{TaskId, WorktreeId};
-use taskyard_domain::merge::{Kind, MergeRecord, State};
-use taskyard_domain::{Error, Result};
+use taskyard_domain::merge::{Kind, MergeRecord, Snapshot, State, Strategy};
+use taskyard_domain::{Class, Error, Result};
 use taskyard_git::Error as Git;
 use taskyard_git::open_merge::{Continued, OpenMerge, continue_merge, open_conflicted_merge};
+
+/// An open merge that was given up.
+#[derive(Debug)]
+pub(crate) struct GivenUp {
+    /// Whether there was one.
+    pub was_open: bool,
+    /// What a person had done in its folder.
+    pub snapshot: Option<Snapshot>,
+}
 
 impl Engine {
     /// Opens the conflict of a prepared merge. Within the repository's turn.
@@ -61,8 +71,8 @@ impl Engine {
     /// caller stops waiting.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` without an open merge or while it isn't resolved; `CONFLICT` when target or branch have
-    /// moved. The merge stays open then.
+    /// `FAILED_PRECONDITION` without an open merge or while it isn't resolved; `CONFLICT` when the branch has moved, or the
+    /// target has and disagrees with what was resolved. The merge stays open then.
     pub(crate) async fn continue_open(&self, caller: &Caller, worktree: WorktreeId) -> Result<Outcome> {
         let (engine, caller) = (self.clone(), caller.clone());
         self.unbroken(async move { engine.continue_now(&caller, worktree).await }).await
@@ -86,11 +96,14 @@ impl Engine {
             Ok(Continued::Concluded(computed)) => {
                 let mut ready = record;
                 ready.state = State::Computed;
+                // Where the target had moved, the result was made for where it is now.
+                ready.target_before = computed.target_before.into();
+                ready.merge_base = computed.merge_base.map(String::from);
                 ready.target_after = Some(computed.commit.into());
                 let ready = self.store_record(ready).await?;
                 self.land_resolved(caller, &bench, ready).await
             }
-            Err(error) => Err(still_open(error)),
+            Err(error) => Err(still_open(&record, error)),
         }
     }
 
@@ -100,9 +113,9 @@ impl Engine {
             Ok(_) => self.conclude_step(caller, bench, &record).await.map(|done| Outcome::Landed(Box::new(done))),
             Err(error) => {
                 if !self.has_moved(bench, &record).await? {
-                    self.reopen(record).await?;
+                    self.reopen(record.clone()).await?;
                 }
-                Err(still_open(error))
+                Err(still_open(&record, error))
             }
         }
     }
@@ -122,31 +135,32 @@ impl Engine {
         let branch = &place.worktree.branch;
         Err(Error::conflict(format!("{branch} has moved since the merge was opened: it would leave out what came after {}", record.tip))
             .with_details(json!({ "branch": branch, "expected": record.tip, "found": tip }))
-            .with_hint("abort_merge, then merge again"))
+            .with_hint("abort_merge, which keeps what was resolved in a snapshot, then merge again"))
     }
 
-    /// Gives up the open merge of a worktree; says whether there was one.
-    pub(crate) async fn abort_open(&self, caller: &Caller, worktree: WorktreeId) -> Result<bool> {
+    /// Gives up the open merge of a worktree. What a person did in its folder is kept.
+    pub(crate) async fn abort_open(&self, caller: &Caller, worktree: WorktreeId) -> Result<GivenUp> {
         let (engine, caller) = (self.clone(), caller.clone());
         self.unbroken(async move { engine.abort_now(&caller, worktree).await }).await
     }
 
-    async fn abort_now(&self, caller: &Caller, worktree: WorktreeId) -> Result<bool> {
+    async fn abort_now(&self, caller: &Caller, worktree: WorktreeId) -> Result<GivenUp> {
         let (bench, _turn) = self.turn_for(worktree).await?;
         self.settle_worktree(&bench, worktree).await?;
         let place = self.place_of(worktree).await?.ok_or_else(|| Error::not_found("worktree", worktree))?;
-        let Some(record) = open_record(&place) else { return Ok(false) };
+        let Some(record) = open_record(&place) else { return Ok(GivenUp { was_open: false, snapshot: None }) };
+        let snapshot = self.take_away(&bench, record, false).await?;
         self.give_up(&bench, record).await?;
-        let (caller, record) = (caller.clone(), record.clone());
+        let (caller, record, kept) = (caller.clone(), record.clone(), snapshot.as_ref().map(|s| s.id));
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
-                    let metadata = json!({ "task_id": record.task_id, "target": record.target });
+                    let metadata = json!({ "task_id": record.task_id, "target": record.target, "snapshot_id": kept });
                     change::audit(tx, &caller, record.workspace_id, "merge.aborted", ("merge", record.id), metadata).await
                 })
             })
             .await?;
-        Ok(true)
+        Ok(GivenUp { was_open: true, snapshot })
     }
 
     /// The bench for a worktree and its repository's turn.
@@ -183,19 +197,35 @@ fn names(open: &OpenMerge) -> Vec<String> {
 }
 
 /// An error that leaves the merge open.
-fn still_open(error: Git) -> Error {
-    let details = match &error {
-        Git::Unresolved { path, files, reason } => Some(json!({ "merge_worktree_path": path, "files": files, "reason": reason })),
-        _ => None,
-    };
-    let moved = matches!(error, Git::Moved { .. });
-    let mut folded = fold::git(error);
-    if details.is_some() {
-        folded.details = details.map(fold::few);
-        folded.hint = Some("resolve them in that folder, `git add` them, then call continue_merge again; or abort_merge".into());
+fn still_open(record: &MergeRecord, error: Git) -> Error {
+    let path = &record.merge_worktree_path;
+    let target = &record.target;
+    match error {
+        Git::Unresolved { ref path, ref files, ref reason } => {
+            let details = json!({ "merge_worktree_path": path, "files": files, "reason": reason });
+            fold::git(error).with_details(fold::few(details)).with_hint(
+                "resolve them in that folder, `git add` them, then call continue_merge again; or abort_merge, which keeps what was done there in a snapshot",
+            )
+        }
+        Git::Conflict { ours, theirs, files } => {
+            let (take_in, goes_on) = match record.strategy {
+                Strategy::Rebase => ("rebase", "`git rebase --continue`"),
+                Strategy::Merge | Strategy::Squash => ("merge", "`git add`"),
+            };
+            let details =
+                json!({ "merge_worktree_path": path, "files": files, "target": target, "target_commit": ours, "resolved_commit": theirs });
+            let sentence =
+                format!("{target} has moved to {}, and what it changed conflicts with the resolution in {}", ours.short(), listed(&files));
+            Error::new(Class::Conflict, sentence).with_details(fold::few(details)).with_hint(format!(
+                "the resolution is untouched: in that folder `git {take_in} {target}`, resolve, {goes_on}, then call continue_merge again"
+            ))
+        }
+        Git::Moved { found: Some(_), .. } => {
+            fold::git(error).with_hint("call continue_merge again: what was resolved is carried over to where the target is now")
+        }
+        Git::Moved { found: None, .. } => {
+            fold::git(error).with_hint("bring the target branch back, or abort_merge, which keeps what was resolved in a snapshot")
+        }
+        other => fold::git(other),
     }
-    if moved {
-        folded.hint = Some("abort_merge, then merge again onto where the target is now".into());
-    }
-    folded
 }

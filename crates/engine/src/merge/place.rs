@@ -14,7 +14,7 @@ use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Error, Result};
 use taskyard_git::status::Status;
 use taskyard_git::{Oid, Repo, isolation, status};
-use taskyard_store::Read;
+use taskyard_store::{Read, WorktreeFilter};
 
 /// A worktree with what surrounds it, read in one snapshot.
 #[derive(Debug, Clone)]
@@ -66,6 +66,16 @@ impl Engine {
     pub(crate) async fn place(&self, caller: &Caller, task_id: &str, worktree_id: Option<&str>) -> Result<Place> {
         let (task, place) = self.find_place(caller, task_id, worktree_id).await?;
         place.ok_or_else(|| no_worktree(&task))
+    }
+
+    /// The newest of the task's worktrees when all of them were put away.
+    pub(crate) async fn place_put_away(&self, task: &Task) -> Result<Option<Place>> {
+        let filter = WorktreeFilter { task: Some(task.id), ..WorktreeFilter::default() };
+        let all = self.store().read(move |read| Box::pin(async move { read.worktree_list(filter).await })).await?;
+        match all.last() {
+            Some(last) => self.place_of(last.id).await,
+            None => Ok(None),
+        }
     }
 
     /// The place of a worktree by its id; `None` when it is gone.

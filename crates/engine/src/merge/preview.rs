@@ -73,7 +73,15 @@ impl Engine {
     pub(crate) async fn preview_place(&self, bench: &Bench, place: &Place, target: Option<&str>) -> Result<PreviewView> {
         let uncommitted = place.status(bench).await?.map_or(0, |status| status.changes.len());
         let view = match self.trial(bench, place, target).await? {
-            Trial::Stuck(target, tip, files) => again_view(bench, &target, &tip, Err(files)).await,
+            Trial::Stuck(target, tip, files) => {
+                let view = again_view(bench, &target, &tip, Err(files)).await?;
+                let earlier = again::earlier(bench, &place.records, place.worktree.id, &target, &tip).await?;
+                let changed = match &earlier {
+                    Some(earlier) => earlier.changed_paths(&bench.repo, &bench.scratch, &target.tip, &tip).await.map_err(fold::git)?.len(),
+                    None => 0,
+                };
+                Ok(PreviewView { changed_file_count: changed, ..view })
+            }
             Trial::Ready(stand) => {
                 let view = self.preview_stand(bench, &stand).await;
                 self.leave(bench, stand).await?;

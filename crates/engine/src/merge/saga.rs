@@ -209,9 +209,7 @@ impl Engine {
 
     /// The end of a merge that changed nothing: its private space is given back and the record says so.
     pub(super) async fn give_up(&self, bench: &Bench, record: &MergeRecord) -> Result<()> {
-        if let Some(path) = &record.merge_worktree_path {
-            taskyard_git::scratch::remove(&bench.repo, std::path::Path::new(path)).await.map_err(fold::git)?;
-        }
+        self.take_away(bench, record, false).await?;
         taskyard_git::record::release(&bench.repo, &record.id.to_string()).await.map_err(fold::git)?;
         let mut aborted = record.clone();
         aborted.state = State::Aborted;

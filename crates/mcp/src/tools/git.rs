@@ -51,7 +51,7 @@ pub(super) static TOOLS: &[Tool] = &[
     ),
     Tool::write(
         "abort_merge",
-        "Give up a merge left open; the target was never moved.",
+        "Give up a merge left open; what was resolved is kept as a snapshot.",
         &[TASK_ID, WORKTREE_ID],
         &[("aborted", K::Boolean), ("was_open", K::Boolean), ("task_id", K::String), ("status", K::String)],
     )

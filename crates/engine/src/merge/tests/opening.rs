@@ -84,20 +84,85 @@ async fn while_one_is_open_nothing_else_happens_to_the_work() {
 }
 
 #[tokio::test]
-async fn a_target_or_branch_that_moved_is_refused_and_the_resolution_kept() {
+async fn a_resolution_lands_on_a_target_that_moved() {
+    for strategy in ["merge", "squash", "rebase"] {
+        let yard = Yard::new().await;
+        let (work, path) = open(&yard, strategy).await;
+        resolve(&yard, &path).await;
+        let moved = yard.others("c.txt", "c\n").await;
+        let done = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap();
+        assert_eq!(done.merge.unwrap().target_before, moved, "{strategy}");
+        yard.effects().await;
+        for (name, content) in [("a.txt", "both"), ("c.txt", "c")] {
+            assert_eq!(yard.show("main", name).await.as_deref(), Some(content), "{strategy}");
+        }
+        let parent = yard.git(&["rev-parse", "main^1"]).await;
+        assert_eq!((parent, yard.status(work.task).await), (moved, Status::Done));
+        assert_eq!(yard.records(work.task).await.pop().unwrap().state, State::Landed);
+        assert!(!path.exists() && snapshots(&yard, &work).await.is_empty(), "nothing was left over");
+        yard.revert(&work).await.unwrap();
+        assert_eq!(yard.show("main", "a.txt").await.as_deref(), Some("main"));
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_moved_into_the_resolution_leaves_it_untouched_and_says_what_to_do() {
     let yard = Yard::new().await;
     let (work, path) = open(&yard, "merge").await;
     resolve(&yard, &path).await;
-    yard.others("c.txt", "c\n").await;
+    yard.others("a.txt", "later\n").await;
     let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
-    assert_eq!(error.class, Class::Conflict);
-    assert!(error.hint.unwrap().contains("abort_merge"));
+    assert_eq!((error.class, &error.details.clone().unwrap()["files"]), (Class::Conflict, &json!(["a.txt"])), "{error}");
+    assert!(error.hint.unwrap().contains("git merge main"));
     assert_eq!(std::fs::read_to_string(path.join("a.txt")).unwrap(), "both\n");
-    yard.git(&["reset", "-q", "--hard", "HEAD~1"]).await;
-    yard.work(&work, "late.txt", "late\n").await;
-    let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
-    assert_eq!(error.class, Class::Conflict, "{error}");
     assert_eq!(yard.records(work.task).await[0].state, State::Open);
+    yard.repo.git_in(&path, &["merge", "-q", "main"]).await.unwrap_err();
+    resolve(&yard, &path).await;
+    assert!(yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap().merged);
+    assert_eq!(yard.show("main", "a.txt").await.as_deref(), Some("both"));
+}
+
+async fn snapshots(yard: &Yard, work: &Work) -> Vec<crate::commands::output::SnapshotRow> {
+    let about = super::yard::input(json!({ "task_id": work.short }));
+    yard.engine.list_snapshots(&operator(), about).await.unwrap().snapshots
+}
+
+#[tokio::test]
+async fn giving_up_keeps_what_was_resolved() {
+    for strategy in ["merge", "squash", "rebase"] {
+        let yard = Yard::new().await;
+        let (work, path) = open(&yard, strategy).await;
+        resolve(&yard, &path).await;
+        std::fs::write(path.join("notes.txt"), "mine\n").unwrap();
+        yard.work(&work, "late.txt", "late\n").await;
+        let error = yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap_err();
+        assert_eq!((error.class, yard.records(work.task).await[0].state), (Class::Conflict, State::Open), "{error}");
+        assert!(error.hint.unwrap().contains("snapshot"));
+        let answer = yard.engine.abort_merge(&operator(), about(&work, json!({}))).await.unwrap();
+        let id = answer.snapshot_id.unwrap();
+        assert!(!path.exists() && answer.note.unwrap().contains(&id));
+        assert_eq!(snapshots(&yard, &work).await.iter().map(|s| s.snapshot_id.clone()).collect::<Vec<_>>(), std::slice::from_ref(&id));
+        let restore = super::yard::input(json!({ "snapshot_id": id }));
+        let restored = PathBuf::from(yard.engine.restore_snapshot(&operator(), restore).await.unwrap().path);
+        for (name, content) in [("a.txt", "both\n"), ("notes.txt", "mine\n")] {
+            assert_eq!(std::fs::read_to_string(restored.join(name)).unwrap(), content, "{strategy}");
+        }
+        let again = yard.engine.abort_merge(&operator(), about(&work, json!({}))).await.unwrap();
+        assert!(!again.was_open && again.snapshot_id.is_none());
+    }
+}
+
+#[tokio::test]
+async fn what_is_put_into_the_folder_after_the_landing_is_kept() {
+    let yard = Yard::new().await;
+    let (work, path) = open(&yard, "merge").await;
+    resolve(&yard, &path).await;
+    yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap();
+    std::fs::write(path.join("notes.txt"), "mine\n").unwrap();
+    yard.effects().await;
+    assert!(!path.exists());
+    let kept = snapshots(&yard, &work).await;
+    assert_eq!(yard.show(&kept[0].commit, "notes.txt").await.as_deref(), Some("mine"));
 }
 
 #[tokio::test]

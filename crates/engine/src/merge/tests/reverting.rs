@@ -68,6 +68,7 @@ async fn reverted_work_can_be_approved_again_as_it_was() {
     yard.revert(&work).await.unwrap();
     let answer = yard.approve(&work).await.unwrap();
     assert!(answer.merged, "{answer:?}");
+    assert_eq!(yard.git(&["log", "-1", "--format=%s", "main"]).await, format!("Reapply \"{}: Add b\"", work.short));
     assert!(yard.repo.path().join("b.txt").exists());
     assert_eq!(yard.worktree(work.worktree).await.state, worktree::State::Merged);
 }
@@ -144,6 +145,54 @@ async fn the_diff_of_reverted_work_is_the_whole_of_it() {
     yard.revert(&work).await.unwrap();
     let kept = yard.engine.get_task_diff(&operator(), about(&work, json!({}))).await.unwrap();
     assert_eq!((kept.worktree_state.as_str(), names(kept.clone())), ("kept", vec!["b.txt".to_owned()]));
+}
+
+#[tokio::test]
+async fn the_diff_of_work_merged_again_is_the_whole_of_it() {
+    for (strategy, more) in [("merge", false), ("merge", true), ("squash", true), ("rebase", true)] {
+        let yard = Yard::new().await;
+        let work = yard.task("Add b").await;
+        yard.work(&work, "b.txt", "b\n").await;
+        yard.merge(&work, json!({ "strategy": strategy })).await.unwrap();
+        yard.effects().await;
+        yard.revert(&work).await.unwrap();
+        yard.others("others.txt", "x\n").await;
+        if more {
+            rebuild(&yard, &work).await;
+            yard.work(&work, "c.txt", "c\n").await;
+        }
+        yard.merge(&work, json!({ "strategy": strategy })).await.unwrap();
+        yard.effects().await;
+        let diff = yard.engine.get_task_diff(&operator(), about(&work, json!({}))).await.unwrap();
+        let names: Vec<_> = diff.files.iter().map(|f| f.path.as_str()).collect();
+        assert_eq!(names, if more { vec!["b.txt", "c.txt"] } else { vec!["b.txt"] }, "{strategy}");
+        assert_eq!((diff.worktree_state.as_str(), diff.total_additions), ("merged", if more { 2 } else { 1 }));
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_with_a_revert_can_be_left_open_and_resolved() {
+    for strategy in ["merge", "squash", "rebase"] {
+        let yard = Yard::new().await;
+        let work = yard.task("Change a").await;
+        yard.work(&work, "a.txt", "task\n").await;
+        yard.work(&work, "b.txt", "b\n").await;
+        yard.merge(&work, json!({ "strategy": strategy })).await.unwrap();
+        yard.effects().await;
+        yard.revert(&work).await.unwrap();
+        yard.others("a.txt", "main\n").await;
+        let seen = yard.engine.preview_merge(&operator(), about(&work, json!({}))).await.unwrap().preview;
+        assert_eq!((seen.result.as_str(), seen.conflict_file_count, seen.changed_file_count), ("conflict", 1, 2));
+        let open = yard.merge(&work, json!({ "strategy": strategy, "on_conflict": "leave_open" })).await.unwrap();
+        assert!(open.merge_open && open.files == ["a.txt"], "{strategy}: {open:?}");
+        let path = std::path::PathBuf::from(open.merge_worktree_path.unwrap());
+        std::fs::write(path.join("a.txt"), "both\n").unwrap();
+        yard.repo.git_in(&path, &["add", "a.txt"]).await.unwrap();
+        assert!(yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap().merged);
+        for (name, content) in [("a.txt", "both"), ("b.txt", "b")] {
+            assert_eq!(yard.show("main", name).await.as_deref(), Some(content), "{strategy}");
+        }
+    }
 }
 
 #[tokio::test]
