@@ -175,7 +175,11 @@ fn hint_for(status: Status) -> &'static str {
         Status::Done => "it is done; revert_merge undoes its merge",
         Status::InProgress | Status::WaitingForInput => "wait for its run to end, or cancel_task",
         Status::Queued => "wait for it to run, or take it from the queue with update_task_status(ready)",
-        Status::Draft | Status::Ready | Status::Failed | Status::Cancelled | Status::WaitingForReview => {
+        Status::Ready => {
+            "continue_task has the agent go on, after which its whole work waits for review; \
+             to take it as it is, merge its branch into the target with git and set it done with update_task_status"
+        }
+        Status::Draft | Status::Failed | Status::Cancelled | Status::WaitingForReview => {
             "continue_task has the agent go on; its work then waits for review"
         }
     }

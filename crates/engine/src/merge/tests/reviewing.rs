@@ -24,6 +24,24 @@ async fn approving_without_work_is_an_explicit_no_op() {
     assert_eq!(yard.git(&["rev-parse", "main"]).await, main);
     assert!(!work.path.exists() && yard.git(&["branch", "--list", &work.branch]).await.is_empty());
     assert_eq!(yard.worktree(work.worktree).await.state, State::Discarded);
+    let diff = yard.engine.get_task_diff(&operator(), about(&work, json!({}))).await.unwrap();
+    assert_eq!((diff.total_files, diff.worktree_state.as_str(), diff.base_commit), (0, "discarded", main));
+}
+
+#[tokio::test]
+async fn parked_work_is_told_its_ways_out_and_they_work() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    yard.engine.review_task(&operator(), about(&work, json!({ "decision": "reject_park" }))).await.unwrap();
+    let error = yard.merge(&work, json!({})).await.unwrap_err();
+    let hint = error.hint.clone().unwrap();
+    assert!(error.class == Class::FailedPrecondition && hint.contains("with git") && hint.contains("update_task_status"), "{error} {hint}");
+    let done = || yard.engine.update_task_status(operator_ref(), about(&work, json!({ "status": "done" })));
+    assert_eq!(done().await.unwrap_err().class, Class::FailedPrecondition, "its work isn't in the target yet");
+    yard.git(&["merge", "-q", &work.branch]).await;
+    done().await.unwrap();
+    assert_eq!(yard.status(work.task).await, Status::Done);
 }
 
 #[tokio::test]
