@@ -233,7 +233,7 @@ async fn an_open_conflict_is_resolved_or_given_up_over_mcp() {
 }
 
 #[tokio::test]
-async fn an_open_conflict_whose_target_moves_is_not_landed() {
+async fn an_open_conflict_goes_on_where_its_target_has_moved_and_loses_nothing() {
     let yard = Yard::new().await;
     let project = Project::own(&yard).await;
     let task = conflicting(&project).await;
@@ -241,14 +241,28 @@ async fn an_open_conflict_whose_target_moves_is_not_landed() {
     let folder = PathBuf::from(opened["merge_worktree_path"].as_str().unwrap());
     std::fs::write(folder.join("a.txt"), "both\n").unwrap();
     project.git_in(&folder, &["add", "a.txt"]).await;
-    project.write("c.txt", "c\n");
+    project.write("a.txt", "later\n");
     let moved = project.commit("Meanwhile").await;
     let error = yard.server.refused("continue_merge", json!({ "task_id": task }), "CONFLICT").await;
-    assert!(error["hint"].as_str().unwrap().contains("abort_merge"), "{error}");
+    assert!(error["hint"].as_str().unwrap().contains("git merge main"), "{error}");
     assert_eq!((project.git(&["rev-parse", "main"]).await, project.git(&["status", "--porcelain"]).await), (moved, String::new()));
     assert_eq!(std::fs::read_to_string(folder.join("a.txt")).unwrap(), "both\n");
-    yard.server.call("abort_merge", json!({ "task_id": task })).await;
-    assert_eq!(yard.status(&task).await, "waiting_for_review");
+    let given_up = yard.server.call("abort_merge", json!({ "task_id": task })).await;
+    let listed = yard.server.call("list_snapshots", json!({ "task_id": task })).await;
+    assert_eq!(
+        (yard.status(&task).await.as_str(), &listed["snapshots"][0]["snapshot_id"]),
+        ("waiting_for_review", &given_up["snapshot_id"])
+    );
+
+    let opened = yard.server.call("merge_task", json!({ "task_id": task, "on_conflict": "leave_open" })).await;
+    let folder = PathBuf::from(opened["merge_worktree_path"].as_str().unwrap());
+    std::fs::write(folder.join("a.txt"), "all three\n").unwrap();
+    project.git_in(&folder, &["add", "a.txt"]).await;
+    project.write("c.txt", "c\n");
+    project.commit("Meanwhile again").await;
+    let landed = yard.server.call("continue_merge", json!({ "task_id": task })).await;
+    assert_eq!(landed["merged"], true, "{landed}");
+    assert_eq!((project.read("a.txt").as_deref(), project.read("c.txt").as_deref()), (Some("all three\n"), Some("c\n")));
 }
 
 #[tokio::test]
