@@ -41,6 +41,7 @@ const TOOLS: &[Line] = &[
     ("run_task_now", "`taskyard task run TASK --now`"),
     ("set_list_config", "`taskyard list set LIST`"),
     ("set_task_config", "the MCP tool set_task_config"),
+    ("update_task_status", "the MCP tool update_task_status"),
     ("update_task_status(done)", "the MCP tool update_task_status(done)"),
     ("update_task_status(queued)", "`taskyard task run TASK`"),
     ("update_task_status(ready)", "the MCP tool update_task_status(ready)"),

@@ -141,7 +141,7 @@ pub(crate) fn tail(bytes: &[u8]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder it should run in isn't there.
-    #[error("can't run {argv}: the folder {} doesn't exist", cwd.display())]
+    #[error("the folder {} doesn't exist, so this can't run there: {argv}", cwd.display())]
     NoFolder {
         /// What should have run.
         argv: String,

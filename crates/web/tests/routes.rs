@@ -94,7 +94,7 @@ async fn health_and_what_isnt_there() {
     let server = Server::start().await;
     let health = server.send(Request::new("GET", "/healthz")).await;
     assert_eq!((health.status, health.json()), (200, json!({ "ready": true, "version": env!("CARGO_PKG_VERSION") })));
-    for path in ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration/mcp", "/", "/index.html"] {
+    for path in ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration/mcp", "/index.html"] {
         let reply = server.send(Request::new("GET", path)).await;
         assert_eq!((reply.status, reply.headers["content-type"].as_str()), (404, "application/json"), "{path}");
     }

@@ -146,7 +146,7 @@ async fn agents_lists_queue_settings_and_repositories() {
 async fn what_a_newcomer_gets_wrong_is_told_plainly() {
     let yard = Yard::new().await;
     let added = said(&yard, &["agent", "add", "mine", "--driver", "exec", "--", "./no-such-agent.sh", "--flag"]).await;
-    let program = std::env::current_dir().unwrap().join("no-such-agent.sh");
+    let program = yard.server.folder().join("no-such-agent.sh");
     let program = program.to_str().unwrap();
     assert!(added.contains(&format!("warning: {program} isn't there")), "{added}");
     let config = json!({ "queue": true, "agent_profile_id": "mine" });
