@@ -51,6 +51,8 @@ pub struct Task {
     pub description: String,
     /// Task, epic or plan.
     pub kind: Kind,
+    /// Its name in a backlog, unique in the workspace among its kind.
+    pub slug: Option<String>,
     /// How much it matters.
     pub priority: Priority,
     /// The task it is a child of.

@@ -96,6 +96,11 @@ pub enum Fact {
         /// Whether an interrupted run may start again.
         requeue: bool,
     },
+    /// The outside agent that held it says that it is finished; `review` says whether a person looks at it first.
+    ClaimDone {
+        /// Whether a person looks at it first.
+        review: bool,
+    },
     /// Review: merged or nothing to merge.
     Approved,
     /// Review: to be done again with feedback.
@@ -135,6 +140,7 @@ pub fn next(status: Status, fact: Fact, context: Context) -> Result<Status> {
         Fact::RunWaits => Ok(if status == Status::InProgress { Status::WaitingForInput } else { status }),
         Fact::RunGoesOn => Ok(if status == Status::WaitingForInput { Status::InProgress } else { status }),
         Fact::RunEnded { outcome, requeue } => Ok(if status.is_running() { after_run(outcome, requeue) } else { status }),
+        Fact::ClaimDone { review } => Ok(claim_done(status, review || context.unmerged_changes)),
         Fact::Approved => reviewed(status, Status::Done),
         Fact::SentBack => reviewed(status, Status::Queued),
         Fact::Parked => reviewed(status, Status::Ready),
@@ -156,6 +162,15 @@ fn after_run(outcome: Outcome, requeue: bool) -> Status {
         Outcome::Interrupted if requeue => Status::Queued,
         Outcome::Interrupted => Status::Failed,
         Outcome::Abandoned => Status::Ready,
+    }
+}
+
+/// Work that a person has to look at, or has accepted, stays what it is.
+fn claim_done(status: Status, review: bool) -> Status {
+    match status {
+        Status::WaitingForReview | Status::Done => status,
+        _ if review => Status::WaitingForReview,
+        _ => Status::Done,
     }
 }
 
@@ -242,6 +257,9 @@ mod tests {
             (ended(Outcome::Interrupted, false), OPEN, [d, r, q, f, f, w, k, f, c]),
             (ended(Outcome::Limited, false), OPEN, [d, r, q, q, q, w, k, f, c]),
             (ended(Outcome::Abandoned, false), OPEN, [d, r, q, r, r, w, k, f, c]),
+            (Fact::ClaimDone { review: false }, OPEN, [k, k, k, k, k, w, k, k, k]),
+            (Fact::ClaimDone { review: true }, OPEN, [w, w, w, w, w, w, k, w, w]),
+            (Fact::ClaimDone { review: false }, CHANGED, [w, w, w, w, w, w, k, w, w]),
             (Fact::Approved, FREE, [None, None, None, None, None, k, None, None, None]),
             (Fact::SentBack, FREE, [None, None, None, None, None, q, None, None, None]),
             (Fact::Parked, CHANGED, [None, None, None, None, None, r, None, None, None]),

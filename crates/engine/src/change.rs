@@ -46,10 +46,23 @@ pub(crate) async fn audit(
     target: (&str, impl ToString),
     metadata: Value,
 ) -> Result<()> {
+    audit_as(tx, caller, None, workspace, action, target, metadata).await
+}
+
+/// Writes an audit entry with the label that the caller gave for itself.
+pub(crate) async fn audit_as(
+    tx: &mut Tx,
+    caller: &Caller,
+    label: Option<&str>,
+    workspace: WorkspaceId,
+    action: &str,
+    target: (&str, impl ToString),
+    metadata: Value,
+) -> Result<()> {
     tx.audit(NewEntry {
         workspace_id: workspace,
         actor: caller.actor.clone(),
-        actor_label: None,
+        actor_label: label.map(str::to_owned),
         face: caller.face,
         action: action.into(),
         target_type: target.0.into(),

@@ -35,6 +35,18 @@ pub(crate) async fn task(read: &mut Read, caller: &Caller, field: &str, handle: 
     Ok(task)
 }
 
+/// The task that `handle` names, in `workspace`; one of another workspace is as unknown as one that never was.
+pub(crate) async fn task_in(read: &mut Read, caller: &Caller, workspace: WorkspaceId, field: &str, handle: &str) -> Result<Task> {
+    let task = task(read, caller, field, handle).await?;
+    if task.workspace_id == workspace { Ok(task) } else { Err(Error::not_found("task", handle).with_field(field)) }
+}
+
+/// The list that `handle` names, in `workspace`.
+pub(crate) async fn list_in(read: &mut Read, caller: &Caller, workspace: WorkspaceId, field: &str, handle: &str) -> Result<List> {
+    let list = list(read, caller, field, handle).await?;
+    if list.workspace_id == workspace { Ok(list) } else { Err(Error::not_found("list", handle).with_field(field)) }
+}
+
 /// The list that `handle` names.
 pub(crate) async fn list(read: &mut Read, caller: &Caller, field: &str, handle: &str) -> Result<List> {
     let id: ListId = self::id(field, handle)?;

@@ -6,9 +6,10 @@ use taskyard_domain::config::{Source, Sourced, nearest};
 use taskyard_domain::id::{ProfileId, RepositoryId};
 use taskyard_domain::list::List;
 use taskyard_domain::repository::Repository;
-use taskyard_domain::task::Task;
+use taskyard_domain::step::{self, Step};
+use taskyard_domain::task::{Kind, Task};
 use taskyard_domain::workspace::Workspace;
-use taskyard_domain::{Error, Result};
+use taskyard_domain::{Error, Result, template};
 use taskyard_store::Read;
 
 /// A task with the levels it inherits from.
@@ -17,7 +18,14 @@ pub(crate) struct Levels {
     pub task: Task,
     pub list: List,
     pub workspace: Workspace,
+    /// The step whose prompt holds while the task is worked on.
+    pub step: Option<Step>,
+    /// What it is a child of, nearest first.
+    pub parents: Vec<Task>,
 }
+
+/// How many levels above a task are looked at: epic and plan.
+const PARENTS: usize = 2;
 
 impl Levels {
     /// Reads the levels of `task`.
@@ -25,7 +33,9 @@ impl Levels {
         let list = read.list_fetch(task.list_id).await?.ok_or_else(|| Error::internal(format!("{} has no list", task.short_id)))?;
         let workspace = read.workspace_fetch(task.workspace_id).await?;
         let workspace = workspace.ok_or_else(|| Error::internal(format!("{} has no workspace", task.short_id)))?;
-        Ok(Self { task, list, workspace })
+        let step = step::working(&read.step_list(list.id).await?).cloned();
+        let parents = parents(read, &task).await?;
+        Ok(Self { task, list, workspace, step, parents })
     }
 
     /// The profile's id with its source: task, list, workspace default, else the only one there is.
@@ -104,19 +114,64 @@ impl Levels {
         .with_hint(model_hint(agent, "set model with set_task_config or set_list_config")))
     }
 
-    /// The text that an agent starts with: workspace prompt, list prompt, then the task.
+    /// The text that an agent starts with: the workflow's prompt, then the task.
     pub(crate) fn prompt(&self) -> String {
         let task = if self.task.description.trim().is_empty() {
             self.task.title.clone()
         } else {
             format!("{}\n\n{}", self.task.title, self.task.description)
         };
-        [self.workspace.prompt.trim(), self.list.prompt.trim(), &task]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join("\n\n")
+        joined([self.workflow_prompt().as_str(), &task])
     }
+
+    /// The effective workflow prompt: of the workspace, the workflow (list) and the step, in that order, with the task's
+    /// fields in their placeholders.
+    pub(crate) fn workflow_prompt(&self) -> String {
+        let fields = self.fields();
+        let value = |name: &str| fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str());
+        let fill = |text: &str| template::fill(text.trim(), value);
+        let step = self.step.as_ref().map(|step| fill(&step.prompt)).unwrap_or_default();
+        joined([fill(&self.workspace.prompt).as_str(), &fill(&self.list.prompt), &step])
+    }
+
+    /// What placeholders stand for.
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let task = &self.task;
+        let slug_of = |kind: Kind| self.parents.iter().find(|p| p.kind == kind).and_then(|p| p.slug.clone()).unwrap_or_default();
+        vec![
+            ("id", task.id.to_string()),
+            ("short_id", task.short_id.to_string()),
+            ("title", task.title.clone()),
+            ("description", task.description.clone()),
+            ("body_markdown", task.description.clone()),
+            ("kind", task.kind.to_string()),
+            ("slug", task.slug.clone().unwrap_or_default()),
+            ("status", task.status.to_string()),
+            ("priority", task.priority.to_string()),
+            ("plan_slug", slug_of(Kind::Plan)),
+            ("epic_slug", slug_of(Kind::Epic)),
+            ("workspace", self.workspace.slug.clone()),
+            ("workflow", self.list.name.clone()),
+            ("list", self.list.name.clone()),
+            ("step", self.step.as_ref().map(|step| step.name.clone()).unwrap_or_default()),
+        ]
+    }
+}
+
+/// The parts that aren't empty, a blank line between them.
+fn joined<const N: usize>(parts: [&str; N]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// What `task` is a child of, nearest first.
+pub(crate) async fn parents(read: &mut Read, task: &Task) -> Result<Vec<Task>> {
+    let (mut found, mut at) = (Vec::new(), task.parent_id);
+    while let Some(id) = at.filter(|_| found.len() < PARENTS) {
+        let Some(parent) = read.task_fetch(id).await? else { break };
+        at = parent.parent_id;
+        found.push(parent);
+    }
+    Ok(found)
 }
 
 /// Whether `agent` can be asked for the model `text`; the profile's own name for one always fits.

@@ -3,6 +3,8 @@
 //! [`entity!`] names the columns once; insert, update, fetch and select are made from them.
 
 mod agent;
+mod backlog;
+mod claim;
 mod list;
 mod merge;
 mod message;
@@ -11,10 +13,13 @@ mod queue;
 mod repository;
 mod run;
 mod session;
+mod step;
 mod task;
 mod workspace;
 mod worktree;
 
+pub use backlog::BacklogFile;
+pub use claim::{BacklogFilter, Claimable};
 pub use queue::QueuedTask;
 pub use run::RunCursor;
 pub use task::{TaskCursor, TaskFilter};

@@ -237,6 +237,8 @@ fn taken(constraint: &str) -> Domain {
         ("workspace_slug", "workspace.slug", "a workspace with this slug exists already"),
         ("workspace_task_prefix", "workspace.task_prefix", "a workspace with this task prefix exists already"),
         ("repository_path", "repository.local_path", "this repository is in the workspace already"),
+        ("task_slug", "task.slug", "an item of this kind with this slug exists already"),
+        ("step_name", "step.name", "the workflow has a step of this name already"),
         ("agent_name", "agent.name", "an agent of this name exists already"),
         ("profile_name", "profile.name", "an agent profile of this name exists already"),
         (

@@ -17,7 +17,10 @@ pub struct Migration {
 }
 
 /// Every migration, oldest first.
-pub(crate) const ALL: &[Migration] = &[Migration { version: 1, name: "first", sql: include_str!("../migrations/0001_first.sql") }];
+pub(crate) const ALL: &[Migration] = &[
+    Migration { version: 1, name: "first", sql: include_str!("../migrations/0001_first.sql") },
+    Migration { version: 2, name: "backlog", sql: include_str!("../migrations/0002_backlog.sql") },
+];
 
 /// The table that records what was applied.
 pub(crate) const VERSION_TABLE: &str =

@@ -65,6 +65,9 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AddSubtask) -> Result<AddTaskO
         due_at: None,
         manual: false,
         blockers: Vec::new(),
+        kind: Kind::Task,
+        slug: None,
+        draft: false,
         queue: input.queue,
         parent: Some(parent),
     };

@@ -6,7 +6,7 @@ use crate::change::Key;
 use crate::{Caller, Engine, handle};
 use serde::{Deserialize, Serialize};
 use taskyard_domain::list::Config;
-use taskyard_domain::task::Task;
+use taskyard_domain::task::{Kind, Task};
 use taskyard_domain::{Error, Result};
 use taskyard_store::Tx;
 
@@ -130,6 +130,9 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AddTask) -> Result<AddTaskOutp
         due_at: input.due_at.as_deref().map(|text| check::time("due_at", text)).transpose()?,
         manual: input.manual,
         blockers: blockers.clone(),
+        kind: Kind::Task,
+        slug: None,
+        draft: false,
         queue: input.queue,
         list,
         workspace,

@@ -1,14 +1,14 @@
 //! `cancel_task`: stops the whole process tree of a task's run and keeps its worktree.
 
+use super::claim::{self, End};
 use crate::effect::Effect;
 use crate::merge::none_under_way;
-use crate::session::Ending;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 use taskyard_domain::id::{RunId, TaskId};
-use taskyard_domain::run::Kind;
+use taskyard_domain::run::{Kind, Outcome};
 use taskyard_domain::task::{Context, Fact, Status, Word};
 use taskyard_domain::{Error, Result};
 
@@ -42,7 +42,7 @@ pub struct TaskCancelled {
 enum Found {
     /// A managed run; its processes end first.
     Managed(TaskId, RunId),
-    /// A claim; ends with the record.
+    /// A claim; it has ended with its record.
     Claimed(TaskId, RunId),
     /// No open run.
     Idle(TaskId),
@@ -74,11 +74,15 @@ impl Engine {
                         return Ok(Found::Idle(task.id));
                     };
                     let mut run = tx.run_lock(open.id).await?.unwrap_or(open);
-                    run.cancel_requested = true;
-                    tx.run_update(&run).await?;
                     if run.kind == Kind::Claimed {
+                        // Nothing of ours works on it: the record is all there is to end.
+                        let cause = Some("cancelled by a person".to_owned());
+                        let end = End { outcome: Outcome::Cancelled, cause, review: false, unmerged_changes: false };
+                        claim::end(tx, &mut task, &mut run, end).await?;
                         return Ok(Found::Claimed(task.id, run.id));
                     }
+                    run.cancel_requested = true;
+                    tx.run_update(&run).await?;
                     Effect::StopRun { run_id: run.id }.push(tx).await?;
                     Ok(Found::Managed(task.id, run.id))
                 })
@@ -86,10 +90,7 @@ impl Engine {
             .await?;
         match found {
             Found::Idle(task) => self.cancelled(task, None).await,
-            Found::Claimed(task, run) => {
-                self.end_run(run, Ending::cancelled()).await?;
-                self.cancelled(task, Some(run)).await
-            }
+            Found::Claimed(task, run) => self.cancelled(task, Some(run)).await,
             Found::Managed(task, run) => {
                 if !self.run_ended(run, END_LIMIT).await? {
                     return Err(Error::unavailable("the run is being cancelled, but its processes are not gone yet")

@@ -30,6 +30,12 @@ pub(crate) struct NewTask {
     pub due_at: Option<Timestamp>,
     pub manual: bool,
     pub blockers: Vec<Task>,
+    /// Task, epic or plan.
+    pub kind: Kind,
+    /// Its name in a backlog.
+    pub slug: Option<String>,
+    /// Whether it stays a draft.
+    pub draft: bool,
     /// Whether it goes to the queue at once.
     pub queue: bool,
 }
@@ -42,7 +48,7 @@ pub(crate) struct NewTask {
 pub(crate) async fn create(tx: &mut Tx, caller: &Caller, new: NewTask) -> Result<Task> {
     let number = tx.workspace_next_number(new.workspace.id).await?;
     let task = draft(tx, caller, number, &new)?;
-    let mut levels = Levels { task, list: new.list.clone(), workspace: new.workspace.clone() };
+    let mut levels = Levels { task, list: new.list.clone(), workspace: new.workspace.clone(), step: None, parents: Vec::new() };
     if let Some(text) = &new.model {
         let runner = Scope::of(&levels).runner(tx).await?;
         levels.task.config.model = config::model(text, runner.as_ref())?;
@@ -54,14 +60,16 @@ pub(crate) async fn create(tx: &mut Tx, caller: &Caller, new: NewTask) -> Result
     if new.queue {
         check_runnable(tx, &levels).await.map_err(|error| nameless(error, &levels.task))?;
     }
-    levels.task.status = task::next(Status::Draft, Fact::Word(word), Context::default())?;
+    if !new.draft {
+        levels.task.status = task::next(Status::Draft, Fact::Word(word), Context::default())?;
+    }
     let task = levels.task;
     tx.task_insert(&task).await?;
     for blocker in &new.blockers {
         tx.blocker_add(task.id, blocker.id).await?;
     }
     let blockers: Vec<String> = new.blockers.iter().map(|b| b.short_id.to_string()).collect();
-    let data = json!({ "short_id": task.short_id, "status": task.status, "list_id": task.list_id, "parent_id": task.parent_id, "blocked_by": blockers });
+    let data = json!({ "short_id": task.short_id, "status": task.status, "kind": task.kind, "slug": task.slug, "list_id": task.list_id, "parent_id": task.parent_id, "blocked_by": blockers });
     tx.event(NewEvent::new(task.workspace_id, EventKind::TaskCreated).task(task.id).data(data.clone()));
     change::audit(tx, caller, task.workspace_id, "task.created", ("task", task.id), data).await?;
     Ok(task)
@@ -76,7 +84,8 @@ fn draft(tx: &Tx, caller: &Caller, number: i64, new: &NewTask) -> Result<Task> {
         short_id: ShortId::new(&new.workspace.task_prefix, number),
         title: new.title.clone(),
         description: new.description.clone(),
-        kind: Kind::Task,
+        kind: new.kind,
+        slug: new.slug.clone(),
         priority: new.priority,
         parent_id: new.parent.as_ref().map(|parent| parent.id),
         status: Status::Draft,

@@ -9,6 +9,7 @@ use crate::resolve::Levels;
 use crate::{Caller, Engine, change};
 use serde_json::json;
 use taskyard_domain::task::{Context, Fact, Status, Task, Word};
+use taskyard_domain::worktree::State;
 use taskyard_domain::{Error, Result, Timestamp};
 use taskyard_store::Tx;
 
@@ -29,6 +30,18 @@ impl Engine {
         };
         Ok(Spoken { word, unmerged_changes, seen: task.updated_at })
     }
+}
+
+/// Applies a word to a locked task inside a larger change, where git can't be asked.
+///
+/// # Errors
+/// As [`say`]; `FAILED_PRECONDITION` for a task with an active worktree: whether work stands against the word is git's to say.
+pub(crate) async fn say_free(tx: &mut Tx, caller: &Caller, task: &mut Task, word: Word) -> Result<()> {
+    if tx.worktree_current(task.id).await?.is_some_and(|worktree| worktree.state == State::Active) {
+        return Err(Error::precondition(format!("{} has a worktree: its status is decided in Taskyard", task.short_id))
+            .with_hint("review_task, merge_task or update_task_status decide on it"));
+    }
+    say(tx, caller, task, Spoken { word, unmerged_changes: false, seen: task.updated_at }).await
 }
 
 /// Applies a word to a locked task that has no open run. Writes status, event and audit entry.

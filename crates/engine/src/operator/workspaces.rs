@@ -35,6 +35,16 @@ pub struct WorkspaceRename {
     pub name: String,
 }
 
+/// A workspace's new prompt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WorkspacePrompt {
+    /// Slug or UUID.
+    pub workspace: String,
+    /// The prompt; empty for none. Left out, nothing changes.
+    #[serde(default)]
+    pub prompt: Option<String>,
+}
+
 /// A workspace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkspaceOutput {
@@ -48,6 +58,8 @@ pub struct WorkspaceOutput {
     pub name: String,
     /// What its tasks' short ids begin with.
     pub task_prefix: String,
+    /// Put before every prompt of its tasks.
+    pub prompt: String,
 }
 
 impl WorkspaceOutput {
@@ -58,6 +70,7 @@ impl WorkspaceOutput {
             slug: workspace.slug.clone(),
             name: workspace.name.clone(),
             task_prefix: workspace.task_prefix.clone(),
+            prompt: workspace.prompt.clone(),
         }
     }
 }
@@ -116,6 +129,30 @@ impl Engine {
                     tx.workspace_update(&workspace).await?;
                     let data = json!({ "name": workspace.name });
                     change::audit(tx, &caller, workspace.id, "workspace.renamed", ("workspace", workspace.id), data).await?;
+                    Ok(WorkspaceOutput::of(&workspace, false))
+                })
+            })
+            .await
+    }
+
+    /// Changes the prompt that stands before every prompt of a workspace's tasks.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `INVALID_ARGUMENT` for an over-long prompt; `FORBIDDEN` for a run.
+    pub async fn workspace_prompt(&self, caller: &Caller, input: WorkspacePrompt) -> Result<WorkspaceOutput> {
+        caller.require_person("change a workspace")?;
+        let caller = caller.clone();
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    let mut workspace = handle::workspace(tx, &caller, "workspace", Some(&input.workspace)).await?;
+                    let text = input.prompt.as_deref().map(|text| super::steps::prompt("prompt", text)).transpose()?;
+                    if let Some(text) = text.filter(|text| *text != workspace.prompt) {
+                        workspace.prompt = text;
+                        tx.workspace_update(&workspace).await?;
+                        let data = json!({ "fields": ["prompt"] });
+                        change::audit(tx, &caller, workspace.id, "workspace.updated", ("workspace", workspace.id), data).await?;
+                    }
                     Ok(WorkspaceOutput::of(&workspace, false))
                 })
             })

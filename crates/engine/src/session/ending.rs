@@ -108,7 +108,7 @@ impl Engine {
     }
 }
 
-async fn close_run(tx: &mut Tx, run: &mut Run, ending: &Ending) -> Result<()> {
+pub(crate) async fn close_run(tx: &mut Tx, run: &mut Run, ending: &Ending) -> Result<()> {
     run.state = run::next(run.state, run::Fact::Ended)?;
     run.outcome = Some(ending.outcome);
     run.cause.clone_from(&ending.cause);
@@ -127,7 +127,8 @@ async fn close_run(tx: &mut Tx, run: &mut Run, ending: &Ending) -> Result<()> {
 
 /// What a person asked in a run that never got to its agent is asked again by the next one.
 async fn keep_prompt(tx: &mut Tx, task: &mut Task, run: &Run) -> Result<()> {
-    let own = Levels::of(tx, task.clone()).await?.prompt();
+    // As the task was when the run was opened: a prompt may name its status.
+    let own = Levels::of(tx, Task { status: run.prior_status, ..task.clone() }).await?.prompt();
     if run.kind == run::Kind::Managed && run.prompt != own {
         task.next_prompt.get_or_insert_with(|| run.prompt.clone());
     }

@@ -18,7 +18,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ending::Ending;
+pub(crate) use ending::{Ending, close_run};
 #[cfg(test)]
 pub(crate) use ground::{Site, Stood};
 pub(crate) use launch::marker;

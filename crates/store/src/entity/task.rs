@@ -10,7 +10,7 @@ use taskyard_domain::task::{Kind, Status, Task};
 use taskyard_domain::{Error as Domain, Result, Timestamp};
 
 entity!(Task, "task", "task", {
-    id, workspace_id, list_id, short_id, title, description, kind, priority, parent_id, status, sort_order, due_at, manual, my_day,
+    id, workspace_id, list_id, short_id, title, description, kind, slug, priority, parent_id, status, sort_order, due_at, manual, my_day,
     config as json, not_before, last_outcome, failure, interruptions, next_prompt, created_by, archived_at, created_at, updated_at,
 }, derived { "search" => searchable });
 

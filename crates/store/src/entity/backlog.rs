@@ -1,0 +1,75 @@
+//! Backlog items by slug, and what was last agreed on with their files.
+
+use super::entity;
+use crate::tx::{Read, Tx};
+use crate::value::{text, values};
+use taskyard_domain::backlog::Agreed;
+use taskyard_domain::id::{TaskId, WorkspaceId};
+use taskyard_domain::task::{Kind, Task};
+use taskyard_domain::{Result, Timestamp};
+use uuid::Uuid;
+
+/// The Markdown file of an item, as it was when both sides last agreed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BacklogFile {
+    /// Its UUID.
+    pub id: Uuid,
+    /// The workspace it belongs to.
+    pub workspace_id: WorkspaceId,
+    /// Its item; `None` once that is deleted.
+    pub task_id: Option<TaskId>,
+    /// The item's kind.
+    pub kind: Kind,
+    /// The item's slug.
+    pub slug: String,
+    /// Where it lies in the backlog's folder, parts joined by `/`.
+    pub path: String,
+    /// Its whole text when it was last seen.
+    pub text: String,
+    /// What both sides agreed on last, field by field.
+    pub agreed: Agreed,
+    /// When that was.
+    pub updated_at: Timestamp,
+}
+
+entity!(BacklogFile, "backlog_file", "backlog file", {
+    id, workspace_id, task_id, kind, slug, path, text, agreed as json, updated_at,
+});
+
+impl Tx {
+    /// Stores what is known of a file now; the row of the same id is replaced.
+    pub async fn backlog_file_save(&mut self, file: &BacklogFile) -> Result<()> {
+        if self.by_id::<BacklogFile>(file.id).await?.is_some() { self.update(file).await } else { self.insert(file).await }
+    }
+
+    /// Forgets a file.
+    pub async fn backlog_file_delete(&mut self, id: Uuid) -> Result<()> {
+        self.delete::<BacklogFile>(id).await
+    }
+}
+
+impl Read {
+    /// The item with this slug among its kind.
+    pub async fn task_by_slug(&mut self, workspace: WorkspaceId, kind: Kind, slug: &str) -> Result<Option<Task>> {
+        self.select_one("WHERE workspace_id = $1 AND kind = $2 AND slug = $3", {
+            let mut all = values![workspace, kind];
+            all.push(text(slug));
+            all
+        })
+        .await
+    }
+
+    /// What is known of the file of an item.
+    pub async fn backlog_file(&mut self, workspace: WorkspaceId, kind: Kind, slug: &str) -> Result<Option<BacklogFile>> {
+        let mut all = values![workspace, kind];
+        all.push(text(slug));
+        self.select_one("WHERE workspace_id = $1 AND kind = $2 AND slug = $3", all).await
+    }
+
+    /// The workspace's items that have a slug, archived ones left out: plans, epics, tasks, each by slug.
+    pub async fn task_with_slug(&mut self, workspace: WorkspaceId) -> Result<Vec<Task>> {
+        let order = "CASE kind WHEN 'plan' THEN 0 WHEN 'epic' THEN 1 ELSE 2 END, slug";
+        self.select(&format!("WHERE workspace_id = $1 AND slug IS NOT NULL AND archived_at IS NULL ORDER BY {order}"), values![workspace])
+            .await
+    }
+}
