@@ -4,6 +4,7 @@
 //! this registry against it.
 
 mod agents;
+mod claims;
 mod common;
 mod config;
 mod git;
@@ -16,8 +17,18 @@ mod tasks;
 
 use crate::tool::Tool;
 
-static GROUPS: [&[Tool]; 9] =
-    [lists::TOOLS, tasks::TOOLS, git::TOOLS, runs::TOOLS, agents::TOOLS, queue::TOOLS, config::TOOLS, questions::TOOLS, safety::TOOLS];
+static GROUPS: [&[Tool]; 10] = [
+    lists::TOOLS,
+    tasks::TOOLS,
+    git::TOOLS,
+    runs::TOOLS,
+    agents::TOOLS,
+    queue::TOOLS,
+    config::TOOLS,
+    questions::TOOLS,
+    safety::TOOLS,
+    claims::TOOLS,
+];
 
 /// Every tool, in the order of the groups.
 pub fn all() -> impl Iterator<Item = &'static Tool> {

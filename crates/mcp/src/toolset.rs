@@ -55,6 +55,8 @@ pub static TOOLSETS: &[Toolset] = &[
     ("queue", &["get_queue_state"]),
     ("workflow_config", &["list_workspaces"]),
     ("dependencies", &["add_task_dependency", "remove_task_dependency"]),
+    ("claiming", &["claim_task", "complete_task", "claim_next_task"]),
+    ("backlog", &["create_object", "list_backlog"]),
     ("human", &["list_pending_questions", "answer_question"]),
     ("safety", &["list_snapshots", "restore_snapshot", "get_audit_log"]),
 ];
@@ -78,6 +80,8 @@ pub static MODES: &[Mode] = &[
             "wait",
             "queue",
             "workflow_config",
+            "claiming",
+            "backlog",
             "dependencies",
             "human",
             "safety",
@@ -103,10 +107,13 @@ pub static MODES: &[Mode] = &[
             "merge_task",
             "review_task",
             "revert_merge",
+            "claim_task",
+            "complete_task",
             "list_pending_questions",
             "answer_question",
         ],
     ),
+    ("claims", &["claiming", "backlog"]),
     (
         "agent",
         &["get_task", "list_tasks", "add_task", "add_subtask", "get_task_diff", "preview_merge", "wait_for_task_change", "get_queue_state"],
@@ -294,7 +301,7 @@ mod tests {
     #[test]
     fn unknown_names_list_the_choices() {
         let error = Selection::from_query("mode=nope").unwrap_err();
-        assert_eq!((error.field.as_deref(), error.message.contains("external, dispatch, core, agent")), (Some("mode"), true));
+        assert_eq!((error.field.as_deref(), error.message.contains("external, dispatch, core, claims, agent")), (Some("mode"), true));
         assert!(Selection::from_query("toolsets=git,nope").unwrap_err().message.contains("task_and_list_config"));
         assert!(Selection::from_query("readonly=perhaps").is_err());
         let error = Selection::from_query("mode=core&read-only=true").unwrap_err();

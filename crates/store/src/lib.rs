@@ -25,7 +25,7 @@ mod value;
 mod wake;
 mod writer;
 
-pub use entity::{QueuedTask, RunCursor, TaskCursor, TaskFilter, WorktreeFilter};
+pub use entity::{BacklogFile, BacklogFilter, Claimable, QueuedTask, RunCursor, TaskCursor, TaskFilter, WorktreeFilter};
 pub use error::{Driver, Error};
 pub use futures::future::BoxFuture;
 pub use lock::{DirLock, Holder, LOCK_FILE, lock_data_dir};

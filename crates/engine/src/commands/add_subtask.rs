@@ -6,6 +6,7 @@ use super::{check, locked};
 use crate::change::Key;
 use crate::{Caller, Engine};
 use serde::{Deserialize, Serialize};
+use taskyard_domain::task::Kind;
 use taskyard_domain::{Error, Result};
 use taskyard_store::Tx;
 

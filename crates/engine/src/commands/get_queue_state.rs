@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use taskyard_domain::id::TaskId;
 use taskyard_domain::queue::{Active, Hold, Plan};
-use taskyard_domain::run::Slot;
+use taskyard_domain::run::{Kind, Slot};
 use taskyard_domain::task::Task;
 use taskyard_domain::{Result, Timestamp};
 use taskyard_store::Read;
@@ -14,6 +14,8 @@ use taskyard_store::Read;
 const NAMED: usize = 50;
 /// Most of them with their reason.
 const EXPLAINED: usize = 20;
+/// Most claims that are named.
+const CLAIMS: usize = 10;
 
 /// No arguments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -99,10 +101,12 @@ async fn state(read: &mut Read, caller: &Caller, now: Timestamp) -> Result<GetQu
         slots.extend(seen.task(run.task_id).await?.map(|task| slot(run, &task)));
     }
     let (active_slots, without_slot) = slots.into_iter().partition(|run| run.slot.is_some());
+    let mut reasons = plan.reasons.clone();
+    reasons.extend(claims(&mut seen).await?);
     let mut output = GetQueueStateOutput {
         configured_slots: configured,
         effective_slots: plan.effective,
-        reasons: plan.reasons.clone(),
+        reasons,
         paused,
         active_slots,
         without_slot,
@@ -137,6 +141,21 @@ impl Seen<'_> {
         let own = self.caller.actor.workspace_id();
         Ok(task.filter(|task| own.is_none_or(|own| own == task.workspace_id)))
     }
+}
+
+/// What outside agents hold: it takes no slot, and the queue leaves it alone.
+async fn claims(seen: &mut Seen<'_>) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for run in seen.read.run_open_all().await?.iter().filter(|run| run.kind == Kind::Claimed) {
+        if let Some(task) = seen.task(run.task_id).await? {
+            let who = run.actor.as_deref().unwrap_or("anonymous");
+            found.push(format!("{} is claimed by {who} since {}: it takes no slot and isn't queued", task.short_id, run.started_at));
+        }
+    }
+    let more = found.len().saturating_sub(CLAIMS);
+    found.truncate(CLAIMS);
+    found.extend((more > 0).then(|| format!("{more} more tasks are claimed")));
+    Ok(found)
 }
 
 fn holds(plan: Plan) -> BTreeMap<TaskId, Hold> {

@@ -123,6 +123,7 @@ impl Sources {
             title: "Fix the ÜBER-login".into(),
             description: "100% of it, under_score".into(),
             kind: Kind::Task,
+            slug: None,
             priority: Priority::High,
             parent_id: None,
             status: Status::Queued,
