@@ -1,10 +1,12 @@
 //! The command line as people type it. Only shapes and help; nothing happens here.
 
 mod agent;
+mod claim;
 mod task;
 mod work;
 
 pub use agent::{AgentAdd, AgentCommand};
+pub use claim::{Audit, BacklogAdd, BacklogCommand, BacklogList, Claim, Complete, InWorkspace, Next, StepCommand, WorkspaceCommand};
 pub use task::{Add, Answer, Diff, List, Merge, Preview, Review, Run, TaskCommand};
 pub use work::{ListCommand, QueueCommand, RepositoryCommand, SettingsCommand, SnapshotCommand, WorktreeCommand};
 
@@ -64,6 +66,23 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<QueueCommand>,
     },
+    /// Claim a task for work that Taskyard doesn't run, and print what is to be done
+    Claim(Claim),
+    /// Claim the next task that is free
+    Next(Next),
+    /// End a claim
+    Complete(Complete),
+    /// Plans, epics and tasks; and folders of Markdown files kept in step with them
+    #[command(subcommand)]
+    Backlog(BacklogCommand),
+    /// Workspaces
+    #[command(subcommand)]
+    Workspace(WorkspaceCommand),
+    /// Steps of a list and the prompts that they add
+    #[command(subcommand)]
+    Step(StepCommand),
+    /// Who did what to what
+    Audit(Audit),
     /// Worktrees: show them, clean them up
     #[command(subcommand)]
     Worktree(WorktreeCommand),
@@ -123,7 +142,7 @@ pub struct Serve {
 /// `taskyard mcp`
 #[derive(Debug, Clone, Args)]
 pub struct Mcp {
-    /// Which catalogue of tools: external, core, agent, dispatch
+    /// Which catalogue of tools: external, core, claims, agent, dispatch
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
     /// Only these toolsets, separated by commas

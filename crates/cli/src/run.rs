@@ -1,6 +1,8 @@
 //! What each command does: one call (or a few) of the server, then the answer shown.
 
 mod agent;
+mod backlog;
+mod claim;
 mod place;
 pub mod task;
 mod watch;
@@ -29,6 +31,13 @@ pub async fn run(cli: Cli) -> Result<Verdict> {
         Command::List { command } => list(&Client::find(&global)?, &show, command).await,
         Command::Task(command) => return task::run(&Client::find(&global)?, &show, command).await,
         Command::Queue { command } => queue(&Client::find(&global)?, &show, command).await,
+        Command::Claim(flags) => claim::claim(&Client::find(&global)?, &show, flags).await,
+        Command::Next(flags) => claim::next(&Client::find(&global)?, &show, flags).await,
+        Command::Complete(flags) => claim::complete(&Client::find(&global)?, &show, flags).await,
+        Command::Backlog(command) => backlog::run(&Client::find(&global)?, &show, command).await,
+        Command::Workspace(command) => claim::workspaces(&Client::find(&global)?, &show, command).await,
+        Command::Step(command) => claim::steps(&Client::find(&global)?, &show, command).await,
+        Command::Audit(flags) => claim::audit(&Client::find(&global)?, &show, flags).await,
         Command::Worktree(command) => place::worktree(&Client::find(&global)?, &show, command).await,
         Command::Snapshot(command) => place::snapshot(&Client::find(&global)?, &show, command).await,
         Command::Repository(command) => place::repository(&Client::find(&global)?, &show, command).await,
