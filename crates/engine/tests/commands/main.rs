@@ -10,6 +10,8 @@ mod support;
 
 mod agents;
 mod answers;
+mod backlog;
+mod claims;
 mod config;
 mod deletion;
 mod dependencies;

@@ -12,6 +12,10 @@ mod support;
 mod agents;
 #[path = "../commands/answers.rs"]
 mod answers;
+#[path = "../commands/backlog.rs"]
+mod backlog;
+#[path = "../commands/claims.rs"]
+mod claims;
 #[path = "../commands/config.rs"]
 mod config;
 #[path = "../commands/deletion.rs"]

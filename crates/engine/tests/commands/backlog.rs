@@ -1,0 +1,244 @@
+//! Plans, epics and tasks by slug; the effective prompt; Markdown files in and out.
+
+use crate::support::{Yard, input};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use taskyard_domain::{Class, Error};
+use taskyard_engine::operator::ImportedFile;
+use taskyard_engine::output::CreateObjectOutput;
+
+/// A folder of Markdown files.
+type Folder = BTreeMap<String, String>;
+
+impl Yard {
+    async fn object(&self, values: Value) -> Result<CreateObjectOutput, Error> {
+        let mut arguments = json!({ "workspace": "main" });
+        arguments.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
+        self.engine.create_object(&self.me(), input(arguments)).await
+    }
+
+    async fn import(&self, folder: &Folder) -> Vec<ImportedFile> {
+        self.engine.backlog_import(&self.me(), input(json!({ "workspace": "main", "files": texts(folder) }))).await.unwrap().files
+    }
+
+    async fn import_one(&self, folder: &Folder, path: &str) -> ImportedFile {
+        self.import(folder).await.into_iter().find(|file| file.path == path).unwrap()
+    }
+
+    /// Exports as the command line does: writes, then imports what was written. What was left alone, by path.
+    async fn export(&self, folder: &mut Folder) -> Vec<(String, String)> {
+        let files = texts(folder);
+        let out = self.engine.backlog_export(&self.me(), input(json!({ "workspace": "main", "files": files }))).await.unwrap();
+        let written: Folder = out.files.into_iter().map(|file| (file.path, file.text)).collect();
+        self.import(&written).await;
+        folder.extend(written);
+        out.left_alone.into_iter().map(|left| (left.path, left.reason)).collect()
+    }
+}
+
+fn texts(folder: &Folder) -> Vec<Value> {
+    folder.iter().map(|(path, text)| json!({ "path": path, "text": text })).collect()
+}
+
+fn folder(files: &[(&str, &str)]) -> Folder {
+    files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
+}
+
+const PLAN: &str = "---\nkind: plan\nslug: p\ntitle: The plan\nstatus: ready\n---\nWhy\n";
+const EPIC: &str = "---\nkind: epic\nslug: e\ntitle: The epic\nplan_slug: p\nstatus: draft\n---\n";
+const TASK: &str = "---\nkind: task\nslug: t\ntitle: The task # not a comment\nplan_slug: p\nepic_slug: e\nstatus: ready\npriority: P1\nowner: ada\ncursor_todo_id: null\n---\n\n# Do it\n";
+
+fn backlog() -> Folder {
+    folder(&[("a/Task-t.md", TASK), ("Epic-e.md", EPIC), ("Plan-p.md", PLAN), ("README.md", "# Not an item\n")])
+}
+
+#[tokio::test]
+async fn items_have_slugs_and_stand_below_one_another() {
+    let yard = Yard::new().await;
+    let plan = yard.object(json!({ "kind": "plan", "title": "Big Plan" })).await.unwrap();
+    let epic = yard.object(json!({ "kind": "epic", "title": "Epic", "plan_slug": "big-plan", "status": "ready" })).await.unwrap();
+    let made = json!({ "kind": "task", "title": "Task", "epic_slug": "epic", "priority": "P0", "body_markdown": "text" });
+    let task = yard.object(made).await.unwrap();
+    let twin = yard.object(json!({ "kind": "task", "title": "Task!" })).await.unwrap();
+    assert_eq!((plan.slug.as_str(), plan.status.as_str(), epic.status.as_str()), ("big-plan", "draft", "ready"));
+    assert_eq!((task.slug.as_str(), twin.slug.as_str(), task.short_id.as_str()), ("task", "task-2", "TY-3"));
+    let rows = |filter: Value| {
+        let yard = &yard;
+        let mut arguments = json!({ "workspace": "main" });
+        arguments.as_object_mut().unwrap().extend(filter.as_object().unwrap().clone());
+        async move {
+            let found = yard.engine.list_backlog(&yard.me(), input(arguments)).await.unwrap();
+            found.items.into_iter().map(|item| item.short_id).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(rows(json!({})).await, ["TY-1", "TY-2", "TY-3", "TY-4"]);
+    assert_eq!(rows(json!({ "plan_slug": "big-plan" })).await, ["TY-2", "TY-3"]);
+    assert_eq!(rows(json!({ "epic_slug": "epic" })).await, ["TY-3"]);
+    assert_eq!(rows(json!({ "kind": "task", "status": "draft" })).await, ["TY-3", "TY-4"]);
+    let found = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "limit": 3 }))).await.unwrap();
+    assert!(found.has_more && found.items[2].plan_slug.as_deref() == Some("big-plan"));
+    let rest = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "cursor": found.next_cursor }))).await.unwrap();
+    assert_eq!(rest.items.len(), 1);
+}
+
+#[tokio::test]
+async fn items_that_fit_nowhere_are_refused_by_field() {
+    let yard = Yard::new().await;
+    for values in [json!({ "kind": "plan", "title": "p" }), json!({ "kind": "plan", "title": "q" }), json!({ "kind": "epic", "title": "e", "plan_slug": "p" })] {
+        yard.object(values).await.unwrap();
+    }
+    for (values, class, field) in [
+        (json!({ "kind": "plan", "title": "x", "plan_slug": "p" }), Class::InvalidArgument, "plan_slug"),
+        (json!({ "kind": "epic", "title": "x", "epic_slug": "e" }), Class::InvalidArgument, "epic_slug"),
+        (json!({ "kind": "task", "title": "x", "plan_slug": "q", "epic_slug": "e" }), Class::InvalidArgument, "epic_slug"),
+        (json!({ "kind": "task", "title": "x", "plan_slug": "none" }), Class::NotFound, "plan_slug"),
+        (json!({ "kind": "story", "title": "x" }), Class::InvalidArgument, "kind"),
+        (json!({ "kind": "task", "title": " " }), Class::InvalidArgument, "title"),
+        (json!({ "kind": "task", "title": "x", "status": "done" }), Class::InvalidArgument, "status"),
+        (json!({ "kind": "task", "title": "x", "slug": "A b" }), Class::InvalidArgument, "slug"),
+        (json!({ "kind": "plan", "title": "x", "slug": "p" }), Class::Conflict, "slug"),
+    ] {
+        let error = yard.object(values.clone()).await.unwrap_err();
+        assert_eq!((error.class, error.field.as_deref()), (class, Some(field)), "{values}");
+    }
+    assert_eq!(yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main" }))).await.unwrap().items.len(), 3);
+    let key = json!({ "kind": "task", "title": "once", "idempotency_key": "k" });
+    let (first, again) = (yard.object(key.clone()).await.unwrap(), yard.object(key).await.unwrap());
+    assert!(again.replayed && again.id == first.id);
+}
+
+#[tokio::test]
+async fn the_prompt_is_workspace_workflow_step_in_that_order_and_literal() {
+    let yard = Yard::new().await;
+    yard.object(json!({ "kind": "plan", "title": "P", "slug": "p" })).await.unwrap();
+    let task = json!({ "kind": "task", "title": "{{description}} $(rm)", "plan_slug": "p", "body_markdown": "secret", "status": "ready" });
+    let item = yard.object(task).await.unwrap();
+    let list = item.list_id.clone();
+    yard.engine.workspace_prompt(&yard.me(), input(json!({ "workspace": "main", "prompt": "W {{ title }} {{nothing}}" }))).await.unwrap();
+    yard.engine.list_prompt(&yard.me(), input(json!({ "list_id": list, "prompt": "L {{plan_slug}}/{{slug}}" }))).await.unwrap();
+    let step = json!({ "list_id": list, "name": "Work", "prompt": "S {{short_id}} in {{step}} of {{workflow}}, {{priority}}" });
+    yard.engine.step_add(&yard.me(), input(step)).await.unwrap();
+    let claim = json!({ "workspace": "main", "backlog_item_id": item.id });
+    let claimed = yard.engine.claim_task(&yard.me(), input(claim)).await.unwrap();
+    let expected = format!("W {{{{description}}}} $(rm) {{{{nothing}}}}\n\nL p/{}\n\nS {} in Work of Backlog, medium", item.slug, item.short_id);
+    assert_eq!(claimed.workflow_prompt, expected);
+}
+
+#[tokio::test]
+async fn steps_are_changed_by_name_and_audited() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let add = |name: &str, stage: &str| json!({ "list_id": list, "name": name, "stage": stage });
+    yard.engine.step_add(&yard.me(), input(add("A", "work"))).await.unwrap();
+    assert_eq!(yard.engine.step_add(&yard.me(), input(add("A", "work"))).await.unwrap_err().class, Class::Conflict);
+    assert_eq!(yard.engine.step_add(&yard.me(), input(add("B", "nowhere"))).await.unwrap_err().field.as_deref(), Some("stage"));
+    let set = yard.engine.step_update(&yard.me(), input(json!({ "list_id": list, "step": "A", "name": "B", "prompt": "p" }))).await.unwrap();
+    assert_eq!((set.steps[0].name.as_str(), set.steps[0].prompt.as_str()), ("B", "p"));
+    let gone = yard.engine.step_update(&yard.me(), input(json!({ "list_id": list, "step": "A" }))).await.unwrap_err();
+    assert!(gone.class == Class::NotFound && gone.hint.unwrap().contains('B'));
+    assert!(yard.engine.step_remove(&yard.me(), input(json!({ "list_id": list, "step": "B" }))).await.unwrap().steps.is_empty());
+    let actions: Vec<String> = yard.engine.get_audit_log(&yard.me(), input(json!({ "workspace": "main" }))).await.unwrap().entries.into_iter().map(|e| e.action).collect();
+    assert_eq!(actions[..3], ["step.removed", "step.updated", "step.added"]);
+}
+
+#[tokio::test]
+async fn a_backlog_comes_in_and_goes_out_unchanged() {
+    let yard = Yard::new().await;
+    let mut files = backlog();
+    let outcomes: BTreeMap<String, String> = yard.import(&files).await.into_iter().map(|file| (file.path, file.outcome)).collect();
+    assert_eq!(outcomes.values().filter(|outcome| *outcome == "created").count(), 3, "{outcomes:?}");
+    assert_eq!(outcomes["README.md"], "ignored");
+    let task = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap().items.remove(0);
+    assert_eq!((task.title.as_str(), task.status.as_str(), task.priority.as_str()), ("The task", "ready", "high"));
+    assert_eq!((task.plan_slug.as_deref(), task.epic_slug.as_deref()), (Some("p"), Some("e")));
+    assert!(yard.import(&files).await.iter().all(|file| matches!(file.outcome.as_str(), "unchanged" | "ignored")));
+    assert_eq!(yard.export(&mut files).await, []);
+    assert_eq!(files, backlog(), "not a byte differs");
+    let mut elsewhere = Folder::new();
+    assert_eq!(yard.export(&mut elsewhere).await, []);
+    let mut items = backlog();
+    items.remove("README.md");
+    assert_eq!(elsewhere, items, "unknown fields are there in a new folder too");
+}
+
+#[tokio::test]
+async fn each_side_s_changes_reach_the_other() {
+    let yard = Yard::new().await;
+    let mut files = backlog();
+    yard.import(&files).await;
+    let text = TASK.replace("title: The task", "title: The file's title").replace("owner: ada", "owner: bob").replace("# Do it", "# Do it well");
+    files.insert("a/Task-t.md".into(), text.clone());
+    let item = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap().items.remove(0);
+    yard.engine.update_task(&yard.me(), input(json!({ "task_id": item.id, "priority": "low", "state": "done" }))).await.unwrap();
+    let taken = yard.import_one(&files, "a/Task-t.md").await;
+    assert_eq!((taken.outcome.as_str(), taken.conflicts.len()), ("updated", 0), "{taken:?}");
+    let task = yard.task(&item.short_id).await;
+    assert_eq!((task.title.as_str(), task.description.as_str()), ("The file's title", "# Do it well"));
+    assert_eq!((task.status.to_string(), task.priority.to_string()), ("done".into(), "low".into()), "what changed here stays");
+    assert_eq!(yard.export(&mut files).await, []);
+    assert_eq!(files["a/Task-t.md"], text.replace("status: ready", "status: done").replace("P1", "P3"));
+    let audited = yard.engine.get_audit_log(&yard.me(), input(json!({ "workspace": "main", "target_id": item.id, "action": "task.updated" }))).await.unwrap();
+    assert!(audited.entries.iter().any(|entry| entry.metadata["file"] == "a/Task-t.md"));
+}
+
+#[tokio::test]
+async fn what_changed_on_both_sides_is_reported_and_left_alone() {
+    let yard = Yard::new().await;
+    let mut files = backlog();
+    yard.import(&files).await;
+    let item = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap().items.remove(0);
+    yard.engine.update_task(&yard.me(), input(json!({ "task_id": item.id, "title": "Here" }))).await.unwrap();
+    files.insert("a/Task-t.md".into(), TASK.replace("title: The task # not a comment", "title: There"));
+    let before = files.clone();
+    let taken = yard.import_one(&files, "a/Task-t.md").await;
+    assert_eq!(taken.outcome, "conflict");
+    assert_eq!(yard.task(&item.short_id).await.title, "Here");
+    assert_eq!(yard.export(&mut files).await, [("a/Task-t.md".to_owned(), "conflict".to_owned())]);
+    assert_eq!(files, before);
+    files.insert("a/Task-t.md".into(), TASK.replace("title: The task # not a comment", "title: Here"));
+    assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "unchanged", "made the same, it is agreed on");
+    files.insert("a/Task-t.md".into(), TASK.replace("title: The task # not a comment", "title: Later"));
+    assert_eq!(yard.export(&mut files).await, [("a/Task-t.md".to_owned(), "changed_in_file".to_owned())]);
+    assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "updated");
+}
+
+#[tokio::test]
+async fn what_a_file_cannot_say_is_refused_and_the_rest_goes_in() {
+    let yard = Yard::new().await;
+    let files = folder(&[
+        ("1.md", "---\nkind: task\nslug: a\ntitle: A\nstatus: nonsense\n---\n"),
+        ("2.md", "---\nkind: task\nslug: b\ntitle: B\nplan_slug: none\n---\n"),
+        ("3.md", "---\nkind: task\nslug: c\ntitle: C\nstatus: in_progress\n---\n"),
+        ("4.md", "---\nkind: task\nslug: d\ntitle: D\nstatus: done\n---\n"),
+        ("5.md", "---\nkind: task\nslug: c\ntitle: again\n---\n"),
+    ]);
+    let outcomes: Vec<String> = yard.import(&files).await.into_iter().map(|file| file.outcome).collect();
+    assert_eq!(outcomes, ["refused", "refused", "created", "created", "conflict"]);
+    assert_eq!((yard.task("TY-1").await.status.to_string(), yard.task("TY-2").await.status.to_string()), ("ready".into(), "done".into()));
+    let running = folder(&[("3.md", "---\nkind: task\nslug: c\ntitle: C\nstatus: failed\n---\n")]);
+    yard.claim_any().await;
+    assert_eq!(yard.import(&running).await[0].outcome, "conflict", "a file doesn't end a run");
+}
+
+impl Yard {
+    async fn claim_any(&self) {
+        let claim = json!({ "workspace": "main" });
+        assert!(self.engine.claim_next_task(&self.me(), input(claim)).await.unwrap().found);
+    }
+}
+
+#[tokio::test]
+async fn an_item_that_was_deleted_here_is_not_brought_back_by_its_file() {
+    let yard = Yard::new().await;
+    let mut files = backlog();
+    yard.import(&files).await;
+    let item = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap().items.remove(0);
+    yard.engine.delete_task(&yard.me(), input(json!({ "task_id": item.id }))).await.unwrap();
+    assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "deleted");
+    assert_eq!(yard.export(&mut files).await, [("a/Task-t.md".to_owned(), "without_item".to_owned())]);
+    files.insert("a/Task-t.md".into(), TASK.replace("Do it", "Do more"));
+    assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "conflict");
+    let again = json!({ "workspace": "main", "files": texts(&files), "recreate": true });
+    let files = yard.engine.backlog_import(&yard.me(), input(again)).await.unwrap().files;
+    assert!(files.iter().any(|file| file.path == "a/Task-t.md" && file.outcome == "created"));
+}
