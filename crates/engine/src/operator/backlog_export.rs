@@ -180,15 +180,20 @@ fn fresh(
         output.left_alone.push(left(&path, Some(task), "in_the_way", Vec::new(), note));
         return;
     }
-    let before = known.and_then(|known| File::parse(&known.text).ok().flatten());
-    let text = before.map_or_else(|| File::fresh(task.kind, slug, here), |before| before.with(&speaking(here, &before.fields)));
+    let text = known.and_then(|known| as_last_seen(here, known)).unwrap_or_else(|| File::fresh(task.kind, slug, here));
     output.files.push(ExportedFile { path, text, is_new: true, short_id: task.short_id.to_string(), fields: Field::ALL.to_vec() });
 }
 
-/// `here`, silent where the file was and nothing has to be said.
-fn speaking(here: &Fields, file: &Fields) -> Fields {
-    let plan_slug = if file.says(Field::PlanSlug) { here.plan_slug.clone() } else { None };
-    Fields { plan_slug, ..here.clone() }
+/// The file as it was last seen, with what has changed since.
+fn as_last_seen(here: &Fields, known: &BacklogFile) -> Option<String> {
+    let file = File::parse(&known.text).ok().flatten()?;
+    let mut wanted = file.fields.clone();
+    for field in Field::ALL {
+        if changed(*field, here, &file.fields, &known.agreed) != Changed::Neither {
+            wanted.take(here, *field);
+        }
+    }
+    Some(file.with(&wanted))
 }
 
 /// Where a new file goes: plans at the top, what belongs to a plan in a folder of its slug.

@@ -6,6 +6,7 @@ use crate::resolve::parents;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::HashMap;
 use taskyard_domain::backlog::{Agreed, Changed, Field, Fields, File, changed, unify};
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::task::{Kind, Status, Task, Word};
@@ -101,8 +102,17 @@ impl Engine {
                 Err(entry) => done[index] = Some(entry),
             }
         }
+        let mut times: HashMap<(Kind, String), usize> = HashMap::new();
+        for (_, _, file, _) in &items {
+            *times.entry((file.kind, file.slug.clone())).or_default() += 1;
+        }
         items.sort_by_key(|(index, _, file, _)| (rank(file.kind), *index));
         for (index, path, file, text) in items {
+            if times.get(&(file.kind, file.slug.clone())).is_some_and(|times| *times > 1) {
+                let note = format!("several of the files are the {} {}: keep one of them", file.kind, file.slug);
+                done[index] = Some(ImportedFile::noted(&path, "refused", note));
+                continue;
+            }
             let (caller, workspace, recreate, shown) = (caller.clone(), workspace.id, input.recreate, path.clone());
             let work = Import { workspace, path, file, text, recreate };
             let outcome = self.store().write(move |tx| Box::pin(async move { work.take(tx, &caller).await })).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use taskyard_domain::{Class, Error};
 use taskyard_engine::operator::ImportedFile;
-use taskyard_engine::output::CreateObjectOutput;
+use taskyard_engine::commands::output::CreateObjectOutput;
 
 /// A folder of Markdown files.
 type Folder = BTreeMap<String, String>;
@@ -210,10 +210,11 @@ async fn what_a_file_cannot_say_is_refused_and_the_rest_goes_in() {
         ("2.md", "---\nkind: task\nslug: b\ntitle: B\nplan_slug: none\n---\n"),
         ("3.md", "---\nkind: task\nslug: c\ntitle: C\nstatus: in_progress\n---\n"),
         ("4.md", "---\nkind: task\nslug: d\ntitle: D\nstatus: done\n---\n"),
-        ("5.md", "---\nkind: task\nslug: c\ntitle: again\n---\n"),
+        ("5.md", "---\nkind: task\nslug: e\ntitle: E\n---\n"),
+        ("6.md", "---\nkind: task\nslug: e\ntitle: also\n---\n"),
     ]);
     let outcomes: Vec<String> = yard.import(&files).await.into_iter().map(|file| file.outcome).collect();
-    assert_eq!(outcomes, ["refused", "refused", "created", "created", "conflict"]);
+    assert_eq!(outcomes, ["refused", "refused", "created", "created", "refused", "refused"]);
     assert_eq!((yard.task("TY-1").await.status.to_string(), yard.task("TY-2").await.status.to_string()), ("ready".into(), "done".into()));
     let running = folder(&[("3.md", "---\nkind: task\nslug: c\ntitle: C\nstatus: failed\n---\n")]);
     yard.claim_any().await;

@@ -4,8 +4,8 @@ use crate::support::{Yard, input};
 use serde_json::{Value, json};
 use taskyard_domain::run::Kind;
 use taskyard_domain::task::Status;
-use taskyard_domain::{Class, Error};
-use taskyard_engine::output::{ClaimNextTaskOutput, ClaimTaskOutput, CompleteTaskOutput};
+use taskyard_domain::{Class, Clock as _, Error};
+use taskyard_engine::commands::output::{ClaimNextTaskOutput, ClaimTaskOutput, CompleteTaskOutput};
 
 impl Yard {
     async fn claim(&self, item: &str, more: Value) -> Result<ClaimTaskOutput, Error> {
