@@ -12,6 +12,7 @@
 
 mod bridge;
 mod cases;
+mod claims;
 mod command_line;
 mod crash;
 mod follow_up;

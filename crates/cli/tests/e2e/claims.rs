@@ -1,0 +1,205 @@
+//! F1, F2, G6: claiming over MCP and the command line, races, restarts, several servers on one database, backlogs in files.
+
+use crate::support::{Mcp, Server, Setup, Yard};
+use futures::future::join_all;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use taskyard_testkit::postgres::TestDatabase;
+
+/// How many claim at once.
+const CLIENTS: usize = 64;
+/// How often.
+const ROUNDS: usize = 100;
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("{key} in {value}"))
+}
+
+async fn item(server: &Server, title: &str) -> Value {
+    server.call("create_object", json!({ "workspace": "default", "kind": "task", "title": title, "status": "ready" })).await
+}
+
+/// Clients of the claims mode, spread over the servers.
+async fn clients(servers: &[&Server]) -> Vec<Mcp> {
+    let connect = (0..CLIENTS).map(|n| servers[n % servers.len()].mcp("mode=claims", None));
+    join_all(connect).await
+}
+
+/// Every client claims the item at once, a hundred times: one wins, and every other one is told who holds it.
+async fn race(servers: &[&Server]) {
+    let clients = clients(servers).await;
+    let item = text(&item(servers[0], "raced").await, "id").to_owned();
+    for round in 0..ROUNDS {
+        let claims = clients.iter().enumerate().map(|(n, client)| {
+            // Half of them don't say who they are.
+            let label = (n % 2 == 0).then(|| format!("client-{n}"));
+            let mut arguments = json!({ "workspace": "default", "backlogItemId": item });
+            if let Some(label) = label {
+                arguments["actorUserId"] = label.into();
+            }
+            client.call("claim_task", arguments)
+        });
+        let (mut won, mut told) = (Vec::new(), BTreeSet::new());
+        for answer in join_all(claims).await {
+            match answer {
+                Ok(claimed) => won.push(text(&claimed, "run_id").to_owned()),
+                Err(error) => {
+                    assert_eq!(error["code"], "ALREADY_CLAIMED", "round {round}: {error}");
+                    told.insert(text(&error["details"], "run_id").to_owned());
+                }
+            }
+        }
+        assert_eq!((won.len(), told.iter().collect::<Vec<_>>()), (1, vec![&won[0]]), "round {round}");
+        let end = json!({ "workspace": "default", "run_id": won[0], "outcome": "abandoned" });
+        clients[round % CLIENTS].call("complete_task", end).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_clients_race_a_hundred_times_and_one_wins_each() {
+    let server = Server::start().await;
+    race(&[&server]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_on_one_postgresql_give_each_claim_once() {
+    let Some(database) = TestDatabase::make().await.unwrap() else {
+        println!("no PostgreSQL here: skipped");
+        return;
+    };
+    let serve = ["--listen", "127.0.0.1:0", "--database-url", &database.url];
+    let (one, two) = (Setup::new().args(&serve).start().await, Setup::new().args(&serve).start().await);
+    race(&[&one, &two]).await;
+    // The next free ones, asked for on both at once: each given once, none passed over.
+    let mut items = BTreeSet::new();
+    for n in 0..40 {
+        items.insert(text(&item(&one, &format!("next {n}")).await, "short_id").to_owned());
+    }
+    let clients = clients(&[&one, &two]).await;
+    let nexts = clients.iter().map(|client| client.call("claim_next_task", json!({ "workspace": "default" })));
+    let taken: Vec<String> = join_all(nexts).await.into_iter().filter_map(|answer| Some(answer.unwrap()["backlog_item"]["short_id"].as_str()?.to_owned())).collect();
+    assert_eq!(taken.len(), items.len() + 1, "the one that was raced for is free again");
+    assert!(items.is_subset(&taken.into_iter().collect()));
+    // A server that goes away takes no claim along, nor does one that starts.
+    drop(clients);
+    let mut two = two;
+    two.restart().await;
+    let held = two.call("list_backlog", json!({ "workspace": "default", "status": "in_progress", "limit": 200 })).await;
+    assert!(held["items"].as_array().unwrap().iter().all(|item| item["held_by"]["kind"] == "claimed"), "{held}");
+    drop((one, two));
+    database.remove().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_claim_outlives_the_server_and_is_not_offered_again() {
+    let mut server = Server::start().await;
+    let item = item(&server, "x").await;
+    let claim = json!({ "workspace": "default", "backlog_item_id": item["short_id"], "actor_user_id": "ada", "idempotency_key": "k" });
+    let claimed = server.call("claim_task", claim.clone()).await;
+    server.kill9().await;
+    server.launch().await;
+    let again = server.call("claim_task", claim).await;
+    assert_eq!((&again["run_id"], &again["replayed"]), (&claimed["run_id"], &json!(true)));
+    assert_eq!(server.call("claim_next_task", json!({ "workspace": "default" })).await["found"], false);
+    server.refused("claim_task", json!({ "workspace": "default", "backlog_item_id": item["id"] }), "ALREADY_CLAIMED").await;
+    let done = server.call("complete_task", json!({ "workspace": "default", "run_id": claimed["run_id"] })).await;
+    assert_eq!(done["status"], "done");
+    // The holder's word after somebody else has ended its claim.
+    let other = server.call("claim_task", json!({ "workspace": "default", "backlog_item_id": item["id"] })).await;
+    server.call("complete_task", json!({ "workspace": "default", "run_id": other["run_id"], "outcome": "abandoned" })).await;
+    server.refused("complete_task", json!({ "workspace": "default", "run_id": other["run_id"] }), "CONFLICT").await;
+}
+
+#[tokio::test]
+async fn the_claims_mode_has_five_tools_and_core_two_of_them() {
+    let server = Server::start().await;
+    let claims = server.mcp("mode=claims", None).await.tools().await;
+    assert_eq!(claims, ["claim_next_task", "claim_task", "complete_task", "create_object", "list_backlog"]);
+    let core = server.mcp("mode=core", None).await.tools().await;
+    assert_eq!(core.iter().filter(|name| claims.contains(name)).collect::<Vec<_>>(), ["claim_task", "complete_task"]);
+    let both = json!({ "workspace": "default", "backlogItemId": "TY-1", "backlog_item_id": "TY-1" });
+    let refused = server.mcp("mode=claims", None).await.call("claim_task", both).await.unwrap_err();
+    assert_eq!(refused["code"], "INVALID_ARGUMENT");
+}
+
+#[tokio::test]
+async fn runs_of_taskyard_get_the_effective_prompt_and_are_not_claimable() {
+    let yard = Yard::new().await;
+    yard.server.call("workspace_prompt", json!({ "workspace": "default", "prompt": "House rules for {{short_id}}." })).await;
+    yard.server.call("step_add", json!({ "list_id": yard.list, "name": "Build", "prompt": "You are in {{step}}." })).await;
+    let steps = json!([{ "signal": yard.gate("up") }, { "wait_file": yard.gate("go") }, { "text": "Done." }]);
+    let task = yard.queue("prompted", steps).await;
+    yard.reached("up").await;
+    let short = text(&yard.get(&task).await, "short_id").to_owned();
+    let refused = yard.server.refused("claim_task", json!({ "workspace": "default", "backlog_item_id": task }), "ALREADY_CLAIMED").await;
+    assert_eq!(refused["details"]["kind"], "managed");
+    let log = yard.log(&task).await;
+    assert!(log.contains(&format!("House rules for {short}.\n\nYou are in Build.")), "{log}");
+    yard.open("go");
+    yard.reviewable(&task).await;
+}
+
+#[tokio::test]
+async fn the_command_line_claims_and_completes() {
+    let server = Server::start().await;
+    let said = |args: &'static [&'static str]| server.cli(args);
+    assert_eq!(said(&["workspace", "prompt", "default", "Rules."]).await.code, 0);
+    assert!(said(&["backlog", "add", "plan", "Big plan"]).await.out.contains("is the plan big-plan, draft"));
+    assert_eq!(said(&["backlog", "add", "task", "Small task", "--plan", "big-plan", "--ready", "--priority", "P0", "--body", "Do it."]).await.code, 0);
+    let claimable = said(&["backlog", "list", "--claimable"]).await;
+    assert!(claimable.out.contains("small-task") && !claimable.out.contains("big-plan"), "{claimable:?}");
+    let next = said(&["next", "--as", "ada"]).await;
+    for part in ["TY-2 is claimed: run ", "Rules.", "Small task", "Do it."] {
+        assert!(next.out.contains(part), "{next:?}");
+    }
+    let taken = said(&["claim", "TY-2", "--as", "bob"]).await;
+    assert_eq!((taken.code, taken.err.contains("ada")), (5, true), "{taken:?}");
+    let again = said(&["--json", "claim", "ty-2", "--as", "ada"]).await.json();
+    let run = text(&again, "run_id").to_owned();
+    assert_eq!(again["reclaimed"], true);
+    assert!(said(&["next"]).await.out.contains("nothing can be claimed now"));
+    let done = server.cli(&["complete", &run, "--summary", "as told"]).await;
+    assert!(done.out.contains("ended as done; it is done"), "{done:?}");
+    assert_eq!(server.cli(&["complete", &run, "--outcome", "failed"]).await.code, 4);
+    let audit = said(&["audit", "--action", "task.claimed"]).await;
+    assert!(audit.out.contains("ada") && audit.out.contains("cli"), "{audit:?}");
+    assert_eq!(said(&["workspace", "add", "acme", "--name", "Acme"]).await.code, 0);
+    let several = said(&["next"]).await;
+    assert_eq!((several.code, several.err.contains("acme")), (2, true), "{several:?}");
+    assert_eq!(said(&["claim", "TY-2", "--workspace", "acme"]).await.code, 3, "nothing crosses");
+    assert!(said(&["workspace", "list"]).await.out.contains("Acme"));
+    assert_eq!(said(&["workspace", "rename", "acme", "Acme Ltd"]).await.code, 0);
+}
+
+#[tokio::test]
+async fn a_folder_of_files_and_the_backlog_follow_each_other() {
+    let server = Server::start().await;
+    let folder = server.folder().join("backlog");
+    std::fs::create_dir_all(folder.join("plans")).unwrap();
+    let (plan, task) = (folder.join("plans/Plan-p.md"), folder.join("Task-t.md"));
+    std::fs::write(&plan, "---\nkind: plan\nslug: p\ntitle: P\nstatus: ready\n---\n").unwrap();
+    let first = "---\nkind: task\nslug: t\ntitle: T # odd\nplan_slug: p\nstatus: ready\npriority: P2\nowner: ada\n---\nText\n";
+    std::fs::write(&task, first).unwrap();
+    std::fs::write(folder.join("README.md"), "# Read me\n").unwrap();
+    let at = folder.to_str().unwrap();
+    let imported = server.cli(&["backlog", "import", at]).await;
+    assert_eq!((imported.code, imported.out.matches("created").count()), (0, 2), "{imported:?}");
+    let clean = server.cli(&["backlog", "export", at]).await;
+    assert_eq!((clean.code, std::fs::read_to_string(&task).unwrap().as_str()), (0, first), "{clean:?}");
+    server.call("update_task", json!({ "task_id": "TY-2", "state": "done", "priority": "high" })).await;
+    assert_eq!(server.cli(&["backlog", "export", at]).await.code, 0);
+    let exported = std::fs::read_to_string(&task).unwrap();
+    assert_eq!(exported, first.replace("status: ready", "status: done").replace("P2", "P1"));
+    std::fs::write(&task, exported.replace("Text", "File's text")).unwrap();
+    server.call("update_task", json!({ "task_id": "TY-2", "description": "Other text" })).await;
+    let conflict = server.cli(&["backlog", "import", at]).await;
+    assert_eq!((conflict.code, conflict.out.contains("body")), (4, true), "{conflict:?}");
+    assert_eq!(server.cli(&["backlog", "export", at]).await.code, 4);
+    assert!(std::fs::read_to_string(&task).unwrap().contains("File's text"), "never overwritten");
+    assert_eq!(server.call("get_task", json!({ "task_id": "TY-2" })).await["description"], "Other text");
+    let elsewhere = server.folder().join("elsewhere");
+    assert_eq!(server.cli(&["backlog", "export", elsewhere.to_str().unwrap()]).await.code, 0);
+    assert!(std::fs::read_to_string(elsewhere.join("Task-t.md")).unwrap().contains("owner: ada"));
+    let missing = server.cli(&["backlog", "import", "/nowhere/at/all"]).await;
+    assert_eq!((missing.code, missing.err.contains("/nowhere/at/all")), (2, true), "{missing:?}");
+}
