@@ -41,6 +41,8 @@ pub(super) struct Asked {
     pub user: String,
     /// The last tool's result.
     pub result: String,
+    /// All tools' results.
+    pub results: String,
     /// Everything that was said, to look for facts in.
     pub said: String,
     /// The schema of the answer that is wanted, if one is.
@@ -59,6 +61,7 @@ impl Asked {
             turns: 0,
             user: String::new(),
             result: String::new(),
+            results: String::new(),
             said: String::new(),
             schema: None,
             stops: Vec::new(),
@@ -82,7 +85,16 @@ impl Asked {
 
     /// Notes a tool's result.
     pub fn tool_gave(&mut self, result: String) {
+        self.results.push_str(&result);
+        self.results.push('\n');
         self.result = result;
+    }
+
+    /// The UUID that stands behind the last `name` in a tool's result.
+    pub fn uuid_behind(&self, name: &str) -> Option<&str> {
+        let behind = &self.results[self.results.rfind(name)? + name.len()..];
+        let start = behind.find(|c: char| c.is_ascii_hexdigit())?;
+        behind.get(start..start + 36).filter(|uuid| uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-'))
     }
 
     pub fn tool(&self, name: &str) -> Option<&Tool> {

@@ -217,7 +217,18 @@ fn fill(text: &str, asked: &Asked) -> Result<String, String> {
         let cwd = asked.cwd().ok_or("the agent didn't tell the model in which folder it works")?;
         text = text.replace("{{cwd}}", &cwd);
     }
+    while let Some((before, name, after)) = split_uuid(&text) {
+        let uuid = asked.uuid_behind(name).ok_or_else(|| format!("no tool's result has a UUID behind {name}"))?;
+        text = format!("{before}{uuid}{after}");
+    }
     Ok(text)
+}
+
+/// What stands before, in and behind the first `{{uuid:…}}`.
+fn split_uuid(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once("{{uuid:")?;
+    let (name, after) = rest.split_once("}}")?;
+    Some((before, name, after))
 }
 
 fn filled(value: &Value, asked: &Asked) -> Result<Value, String> {

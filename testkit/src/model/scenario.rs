@@ -39,7 +39,8 @@ impl Default for Tokens {
 }
 
 /// One thing of a reply. In texts, `{{cwd}}` is the folder that the agent told it works in, `{{user}}` the person's
-/// last message and `{{result}}` the last tool's result.
+/// last message, `{{result}}` the last tool's result, and `{{uuid:run_id}}` the UUID behind the last `run_id` in any tool's
+/// result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Step {
