@@ -12,7 +12,7 @@ pub(crate) use statement::{rows, run};
 
 use crate::error::Error;
 use crate::migrate::{Dialect, Migration, VERSION_FETCH, VERSION_INSERT, VERSION_TABLE, pending};
-use crate::value::values;
+use crate::value::Field as _;
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::fs::{File, OpenOptions};
@@ -194,7 +194,7 @@ fn apply(conn: &mut Connection, path: &Path, steps: &[&Migration], backup: Optio
         let done = || {
             tx.execute_batch(VERSION_TABLE)?;
             tx.execute_batch(&step.text(Dialect::Sqlite))?;
-            run(&tx, VERSION_INSERT, &values![step.version, step.name.to_owned(), now])?;
+            run(&tx, VERSION_INSERT, &[step.version.value(), step.name.to_owned().value(), now.value()])?;
             rows(&tx, "PRAGMA foreign_key_check", &[])
         };
         let dangling = done().map_err(|e| failed(step, e.to_string()))?;

@@ -176,7 +176,11 @@ fn report(show: &Show, files: Vec<Value>, what: &str) -> Result<()> {
     let shown: Vec<Value> = files.iter().filter(|file| file["outcome"] != "ignored").map(row).collect();
     let open = files.iter().filter(|file| matches!(text(file, "outcome"), "conflict" | "refused" | "left_alone")).count();
     let answer = if show.json { json!({ what: true, "files": files }) } else { json!({ "files": shown }) };
-    show.rows(&answer, "files", &[("path", "FILE"), ("outcome", "OUTCOME"), ("short_id", "ITEM"), ("fields", "FIELDS"), ("notes", "NOTES")])?;
+    show.rows(
+        &answer,
+        "files",
+        &[("path", "FILE"), ("outcome", "OUTCOME"), ("short_id", "ITEM"), ("fields", "FIELDS"), ("notes", "NOTES")],
+    )?;
     if open == 0 {
         return Ok(());
     }
@@ -188,7 +192,8 @@ fn report(show: &Show, files: Vec<Value>, what: &str) -> Result<()> {
 fn row(file: &Value) -> Value {
     let mut row = file.clone();
     let list = |value: &Value| value.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
-    let fields = [list(&file["fields"]), list(&file["conflicts"])].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+    let fields =
+        [list(&file["fields"]), list(&file["conflicts"])].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
     row["fields"] = if fields.is_empty() { Value::Null } else { fields.into() };
     row["notes"] = list(&file["notes"]).into();
     row

@@ -66,7 +66,10 @@ pub async fn complete(client: &Client, show: &Show, complete: Complete) -> Resul
         "summary": complete.summary, "notes": complete.notes,
     });
     let answer = client.call("complete_task", arguments).await?;
-    show.done(&answer, &format!("the claim of {} ended as {}; it is {}", text(&answer, "short_id"), text(&answer, "outcome"), text(&answer, "status")))
+    show.done(
+        &answer,
+        &format!("the claim of {} ended as {}; it is {}", text(&answer, "short_id"), text(&answer, "outcome"), text(&answer, "status")),
+    )
 }
 
 /// `taskyard workspace …`
@@ -125,8 +128,15 @@ pub async fn audit(client: &Client, show: &Show, audit: Audit) -> Result<()> {
         "cursor": audit.cursor,
     });
     let answer = client.call("get_audit_log", arguments).await?;
-    let columns =
-        [("at", "WHEN"), ("actor", "WHO"), ("actor_label", "AS"), ("face", "BY"), ("action", "WHAT"), ("target_id", "TO"), ("metadata", "FACTS")];
+    let columns = [
+        ("at", "WHEN"),
+        ("actor", "WHO"),
+        ("actor_label", "AS"),
+        ("face", "BY"),
+        ("action", "WHAT"),
+        ("target_id", "TO"),
+        ("metadata", "FACTS"),
+    ];
     show.rows(&answer, "entries", &columns)
 }
 

@@ -77,7 +77,11 @@ async fn two_servers_on_one_postgresql_give_each_claim_once() {
     }
     let clients = clients(&[&one, &two]).await;
     let nexts = clients.iter().map(|client| client.call("claim_next_task", json!({ "workspace": "default" })));
-    let taken: Vec<String> = join_all(nexts).await.into_iter().filter_map(|answer| Some(answer.unwrap()["backlog_item"]["short_id"].as_str()?.to_owned())).collect();
+    let taken: Vec<String> = join_all(nexts)
+        .await
+        .into_iter()
+        .filter_map(|answer| Some(answer.unwrap()["backlog_item"]["short_id"].as_str()?.to_owned()))
+        .collect();
     assert_eq!(taken.len(), items.len() + 1, "the one that was raced for is free again");
     assert!(items.is_subset(&taken.into_iter().collect()));
     // A server that goes away takes no claim along, nor does one that starts.
@@ -145,7 +149,10 @@ async fn the_command_line_claims_and_completes() {
     let said = |args: &'static [&'static str]| server.cli(args);
     assert_eq!(said(&["workspace", "prompt", "default", "Rules."]).await.code, 0);
     assert!(said(&["backlog", "add", "plan", "Big plan"]).await.out.contains("is the plan big-plan, draft"));
-    assert_eq!(said(&["backlog", "add", "task", "Small task", "--plan", "big-plan", "--ready", "--priority", "P0", "--body", "Do it."]).await.code, 0);
+    assert_eq!(
+        said(&["backlog", "add", "task", "Small task", "--plan", "big-plan", "--ready", "--priority", "P0", "--body", "Do it."]).await.code,
+        0
+    );
     let claimable = said(&["backlog", "list", "--claimable"]).await;
     assert!(claimable.out.contains("small-task") && !claimable.out.contains("big-plan"), "{claimable:?}");
     let next = said(&["next", "--as", "ada"]).await;

@@ -162,11 +162,10 @@ fn entries(yaml: &str, offset: usize) -> Result<Vec<Entry>> {
             _ => {}
         }
     }
-    Ok(found)
-        .and_then(|found| match found.iter().enumerate().find(|(index, entry)| found[..*index].iter().any(|e| e.key == entry.key)) {
-            Some((_, twice)) => Err(Error::invalid(twice.key.clone(), format!("{} is twice in the front matter", twice.key))),
-            None => Ok(found),
-        })
+    Ok(found).and_then(|found| match found.iter().enumerate().find(|(index, entry)| found[..*index].iter().any(|e| e.key == entry.key)) {
+        Some((_, twice)) => Err(Error::invalid(twice.key.clone(), format!("{} is twice in the front matter", twice.key))),
+        None => Ok(found),
+    })
 }
 
 fn unreadable(what: &str) -> Error {

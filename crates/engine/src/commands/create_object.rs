@@ -194,7 +194,13 @@ pub(crate) async fn make(tx: &mut Tx, caller: &Caller, owner: Workspace, item: N
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` when its kind takes none, or the epic is another plan's; `NOT_FOUND` for an unknown one.
-pub(crate) async fn parent(read: &mut Read, workspace: WorkspaceId, kind: Kind, plan: Option<&str>, epic: Option<&str>) -> Result<Option<Task>> {
+pub(crate) async fn parent(
+    read: &mut Read,
+    workspace: WorkspaceId,
+    kind: Kind,
+    plan: Option<&str>,
+    epic: Option<&str>,
+) -> Result<Option<Task>> {
     let refused = |field: &str, why: &str| Err(Error::invalid(field, format!("{field}: {why}")));
     match (kind, plan, epic) {
         (Kind::Plan, Some(_), _) => return refused("plan_slug", "a plan stands below nothing"),

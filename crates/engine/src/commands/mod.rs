@@ -139,8 +139,8 @@ pub mod output {
     pub use super::get_task_log::GetTaskLogOutput;
     pub use super::get_task_status_values::{GetTaskStatusValuesOutput, StatusValue};
     pub use super::get_task_worktree::{GetTaskWorktreeOutput, WorktreeView};
-    pub use super::list_backlog::{BacklogRow, Holder, ListBacklogOutput};
     pub use super::list_agents::{AgentRow, ListAgentsOutput, ProfileRow};
+    pub use super::list_backlog::{BacklogRow, Holder, ListBacklogOutput};
     pub use super::list_config::ListConfigOutput;
     pub use super::list_pending_questions::{ListPendingQuestionsOutput, QuestionRow};
     pub use super::list_runs::{GetRunOutput, ListRunsOutput};

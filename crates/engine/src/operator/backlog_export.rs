@@ -7,9 +7,9 @@ use super::backlog_import::{BacklogText, fields_of};
 use crate::{Caller, Engine, handle};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
+use taskyard_domain::Result;
 use taskyard_domain::backlog::{Agreed, Changed, Field, Fields, File, changed};
 use taskyard_domain::task::{Kind, Task};
-use taskyard_domain::Result;
 use taskyard_store::{BacklogFile, Read};
 
 /// The files that there are now.

@@ -92,8 +92,10 @@ impl Engine {
             return Err(Error::invalid("files", format!("files: {} are given; at most {FILES} fit into a call", input.files.len())));
         }
         let (owned, named) = (caller.clone(), input.workspace.clone());
-        let workspace =
-            self.store().read(move |read| Box::pin(async move { handle::workspace(read, &owned, "workspace", Some(&named)).await })).await?;
+        let workspace = self
+            .store()
+            .read(move |read| Box::pin(async move { handle::workspace(read, &owned, "workspace", Some(&named)).await }))
+            .await?;
         let mut done: Vec<Option<ImportedFile>> = vec![None; input.files.len()];
         let mut items = Vec::new();
         for (index, given) in input.files.into_iter().enumerate() {
@@ -185,7 +187,8 @@ impl Import {
 
     /// The item was deleted here.
     fn deleted(&self, known: &BacklogFile) -> ImportedFile {
-        let same = Field::ALL.iter().all(|field| !known.agreed.known.contains(field) || self.file.fields.agrees(&known.agreed.fields, *field));
+        let same =
+            Field::ALL.iter().all(|field| !known.agreed.known.contains(field) || self.file.fields.agrees(&known.agreed.fields, *field));
         let (outcome, what) = if same { ("deleted", "and the file is as it was") } else { ("conflict", "and the file was changed since") };
         let note = format!("its item was deleted in Taskyard {what}: delete the file, or import with --recreate");
         ImportedFile::noted(&self.path, outcome, note)
@@ -209,7 +212,9 @@ impl Import {
             Some(Status::Done) => words::say_free(tx, caller, &mut task, Word::Done).await?,
             Some(Status::Cancelled) => words::say_free(tx, caller, &mut task, Word::Cancelled).await?,
             None | Some(Status::Draft | Status::Ready) => {}
-            Some(other) => entry.notes.push(format!("a file can't make an item {other}: only work that goes on here does; it is ready now")),
+            Some(other) => {
+                entry.notes.push(format!("a file can't make an item {other}: only work that goes on here does; it is ready now"))
+            }
         }
         entry.short_id = Some(task.short_id.to_string());
         let here = fields_of(tx, &task).await?;

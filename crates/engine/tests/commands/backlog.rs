@@ -4,8 +4,8 @@ use crate::support::{Yard, input};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use taskyard_domain::{Class, Error};
-use taskyard_engine::operator::ImportedFile;
 use taskyard_engine::commands::output::CreateObjectOutput;
+use taskyard_engine::operator::ImportedFile;
 
 /// A folder of Markdown files.
 type Folder = BTreeMap<String, String>;
@@ -84,7 +84,11 @@ async fn items_have_slugs_and_stand_below_one_another() {
 #[tokio::test]
 async fn items_that_fit_nowhere_are_refused_by_field() {
     let yard = Yard::new().await;
-    for values in [json!({ "kind": "plan", "title": "p" }), json!({ "kind": "plan", "title": "q" }), json!({ "kind": "epic", "title": "e", "plan_slug": "p" })] {
+    for values in [
+        json!({ "kind": "plan", "title": "p" }),
+        json!({ "kind": "plan", "title": "q" }),
+        json!({ "kind": "epic", "title": "e", "plan_slug": "p" }),
+    ] {
         yard.object(values).await.unwrap();
     }
     for (values, class, field) in [
@@ -120,7 +124,8 @@ async fn the_prompt_is_workspace_workflow_step_in_that_order_and_literal() {
     yard.engine.step_add(&yard.me(), input(step)).await.unwrap();
     let claim = json!({ "workspace": "main", "backlog_item_id": item.id });
     let claimed = yard.engine.claim_task(&yard.me(), input(claim)).await.unwrap();
-    let expected = format!("W {{{{description}}}} $(rm) {{{{nothing}}}}\n\nL p/{}\n\nS {} in Work of Backlog, medium", item.slug, item.short_id);
+    let expected =
+        format!("W {{{{description}}}} $(rm) {{{{nothing}}}}\n\nL p/{}\n\nS {} in Work of Backlog, medium", item.slug, item.short_id);
     assert_eq!(claimed.workflow_prompt, expected);
 }
 
@@ -132,12 +137,21 @@ async fn steps_are_changed_by_name_and_audited() {
     yard.engine.step_add(&yard.me(), input(add("A", "work"))).await.unwrap();
     assert_eq!(yard.engine.step_add(&yard.me(), input(add("A", "work"))).await.unwrap_err().class, Class::Conflict);
     assert_eq!(yard.engine.step_add(&yard.me(), input(add("B", "nowhere"))).await.unwrap_err().field.as_deref(), Some("stage"));
-    let set = yard.engine.step_update(&yard.me(), input(json!({ "list_id": list, "step": "A", "name": "B", "prompt": "p" }))).await.unwrap();
+    let set =
+        yard.engine.step_update(&yard.me(), input(json!({ "list_id": list, "step": "A", "name": "B", "prompt": "p" }))).await.unwrap();
     assert_eq!((set.steps[0].name.as_str(), set.steps[0].prompt.as_str()), ("B", "p"));
     let gone = yard.engine.step_update(&yard.me(), input(json!({ "list_id": list, "step": "A" }))).await.unwrap_err();
     assert!(gone.class == Class::NotFound && gone.hint.unwrap().contains('B'));
     assert!(yard.engine.step_remove(&yard.me(), input(json!({ "list_id": list, "step": "B" }))).await.unwrap().steps.is_empty());
-    let actions: Vec<String> = yard.engine.get_audit_log(&yard.me(), input(json!({ "workspace": "main" }))).await.unwrap().entries.into_iter().map(|e| e.action).collect();
+    let actions: Vec<String> = yard
+        .engine
+        .get_audit_log(&yard.me(), input(json!({ "workspace": "main" })))
+        .await
+        .unwrap()
+        .entries
+        .into_iter()
+        .map(|e| e.action)
+        .collect();
     assert_eq!(actions[..3], ["step.removed", "step.updated", "step.added"]);
 }
 
@@ -166,7 +180,8 @@ async fn each_side_s_changes_reach_the_other() {
     let yard = Yard::new().await;
     let mut files = backlog();
     yard.import(&files).await;
-    let text = TASK.replace("title: The task", "title: The file's title").replace("owner: ada", "owner: bob").replace("# Do it", "# Do it well");
+    let text =
+        TASK.replace("title: The task", "title: The file's title").replace("owner: ada", "owner: bob").replace("# Do it", "# Do it well");
     files.insert("a/Task-t.md".into(), text.clone());
     let item = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap().items.remove(0);
     yard.engine.update_task(&yard.me(), input(json!({ "task_id": item.id, "priority": "low", "state": "done" }))).await.unwrap();
@@ -177,7 +192,11 @@ async fn each_side_s_changes_reach_the_other() {
     assert_eq!((task.status.to_string(), task.priority.to_string()), ("done".into(), "low".into()), "what changed here stays");
     assert_eq!(yard.export(&mut files).await, []);
     assert_eq!(files["a/Task-t.md"], text.replace("status: ready", "status: done").replace("P1", "P3"));
-    let audited = yard.engine.get_audit_log(&yard.me(), input(json!({ "workspace": "main", "target_id": item.id, "action": "task.updated" }))).await.unwrap();
+    let audited = yard
+        .engine
+        .get_audit_log(&yard.me(), input(json!({ "workspace": "main", "target_id": item.id, "action": "task.updated" })))
+        .await
+        .unwrap();
     assert!(audited.entries.iter().any(|entry| entry.metadata["file"] == "a/Task-t.md"));
 }
 

@@ -44,11 +44,17 @@ async fn a_claim_opens_a_run_and_gives_prompt_and_item() {
     assert!(claimed.claimed && !claimed.reclaimed);
     assert_eq!(claimed.workflow_prompt, "In main: Fix it");
     let snapshot = &claimed.backlog_item;
-    assert_eq!((snapshot.id.as_str(), snapshot.title.as_str(), snapshot.status.as_str()), (task.id.to_string().as_str(), "Fix it", "in_progress"));
+    assert_eq!(
+        (snapshot.id.as_str(), snapshot.title.as_str(), snapshot.status.as_str()),
+        (task.id.to_string().as_str(), "Fix it", "in_progress")
+    );
     let runs = yard.engine.list_runs(&yard.me(), input(json!({ "task_id": item }))).await.unwrap().runs;
     assert_eq!(runs.len(), 1);
     let run = &runs[0];
-    assert_eq!((run.id.as_str(), run.kind.as_str(), run.actor.as_deref(), run.notes.as_deref()), (claimed.run_id.as_str(), "claimed", Some("ada"), Some("on it")));
+    assert_eq!(
+        (run.id.as_str(), run.kind.as_str(), run.actor.as_deref(), run.notes.as_deref()),
+        (claimed.run_id.as_str(), "claimed", Some("ada"), Some("on it"))
+    );
     let shown = yard.engine.get_task(&yard.me(), input(json!({ "task_id": item }))).await.unwrap();
     assert_eq!(shown.latest_run.map(|run| run.id), Some(claimed.run_id.clone()));
     let reasons = yard.engine.get_queue_state(&yard.me(), input(json!({}))).await.unwrap().reasons;
@@ -73,7 +79,10 @@ async fn the_same_label_claims_again_and_nobody_else_does() {
     for other in [json!({ "actor_user_id": "bob" }), json!({})] {
         let error = yard.claim(&item, other).await.unwrap_err();
         let details = error.details.unwrap();
-        assert_eq!((error.class, details["actor"].as_str(), details["run_id"].as_str()), (Class::AlreadyClaimed, Some("ada"), Some(first.run_id.as_str())));
+        assert_eq!(
+            (error.class, details["actor"].as_str(), details["run_id"].as_str()),
+            (Class::AlreadyClaimed, Some("ada"), Some(first.run_id.as_str()))
+        );
     }
 }
 
@@ -127,7 +136,11 @@ async fn what_cannot_be_claimed_is_refused_and_nothing_crosses_workspaces() {
         (json!({ "workspace": "none", "backlog_item_id": item }), Class::NotFound, Some("workspace")),
         (json!({ "workspace": "main", "backlog_item_id": "TY-99" }), Class::NotFound, Some("backlog_item_id")),
         (json!({ "workspace": "main", "backlog_item_id": "x" }), Class::InvalidArgument, Some("backlog_item_id")),
-        (json!({ "workspace": "main", "backlog_item_id": item, "actor_user_id": "x".repeat(300) }), Class::InvalidArgument, Some("actor_user_id")),
+        (
+            json!({ "workspace": "main", "backlog_item_id": item, "actor_user_id": "x".repeat(300) }),
+            Class::InvalidArgument,
+            Some("actor_user_id"),
+        ),
     ] {
         let error = yard.engine.claim_task(&yard.me(), input(arguments.clone())).await.unwrap_err();
         assert_eq!((error.class, error.field.as_deref()), (class, field), "{arguments}");
@@ -152,7 +165,11 @@ async fn a_run_of_taskyard_s_own_neither_claims_nor_is_claimed() {
     let stored = run.clone();
     yard.write(move |tx| Box::pin(async move { tx.run_update(&stored).await })).await;
     let error = yard.claim(&held, json!({ "actor_user_id": "tester" })).await.unwrap_err();
-    assert_eq!((error.class, error.details.unwrap()["kind"].as_str()), (Class::AlreadyClaimed, Some("managed")), "the label alone isn't the run");
+    assert_eq!(
+        (error.class, error.details.unwrap()["kind"].as_str()),
+        (Class::AlreadyClaimed, Some("managed")),
+        "the label alone isn't the run"
+    );
     let ended = yard.complete(&run.id.to_string(), json!({})).await.unwrap_err();
     assert_eq!(ended.class, Class::FailedPrecondition);
     let agent = yard.run_of(&run);
@@ -192,12 +209,19 @@ async fn a_claim_ends_once_and_the_same_word_again_is_the_same_answer() {
         let other = if word == "done" { "failed" } else { "done" };
         assert_eq!(yard.complete(&run, json!({ "outcome": other })).await.unwrap_err().class, Class::Conflict);
         let view = yard.engine.get_run(&yard.me(), input(json!({ "run_id": run }))).await.unwrap().run.unwrap();
-        assert_eq!((view.outcome.as_deref(), view.exit_reason.as_deref(), view.notes.as_deref()), (Some(outcome), Some("so it was"), Some("last")));
+        assert_eq!(
+            (view.outcome.as_deref(), view.exit_reason.as_deref(), view.notes.as_deref()),
+            (Some(outcome), Some("so it was"), Some("last"))
+        );
         let audited = yard.audited(&run).await;
         assert_eq!(audited.len(), 2, "claimed and completed once each");
-        assert_eq!((audited[1].0.as_str(), &audited[1].1["outcome"], &audited[1].1["by_claimer"]), ("task.completed", &json!(word), &json!(true)));
+        assert_eq!(
+            (audited[1].0.as_str(), &audited[1].1["outcome"], &audited[1].1["by_claimer"]),
+            ("task.completed", &json!(word), &json!(true))
+        );
     }
-    let foreign = yard.engine.complete_task(&yard.me(), input(json!({ "workspace": "main", "run_id": uuid::Uuid::nil() }))).await.unwrap_err();
+    let foreign =
+        yard.engine.complete_task(&yard.me(), input(json!({ "workspace": "main", "run_id": uuid::Uuid::nil() }))).await.unwrap_err();
     assert_eq!((foreign.class, foreign.field.as_deref()), (Class::NotFound, Some("run_id")));
     let failed = yard.task("TY-2").await;
     assert_eq!(failed.failure.as_deref(), Some("so it was"));
@@ -300,7 +324,13 @@ async fn many_race_and_each_item_has_one_winner() {
         }
         assert_eq!((won.len(), holders.len(), holders.first()), (1, 1, won.first()), "round {round}");
     }
-    let items: Vec<String> = { let mut all = Vec::new(); for n in 0..8 { all.push(yard.add(&list, &n.to_string()).await); } all };
+    let items: Vec<String> = {
+        let mut all = Vec::new();
+        for n in 0..8 {
+            all.push(yard.add(&list, &n.to_string()).await);
+        }
+        all
+    };
     let nexts = (0..12).map(|_| {
         let (engine, me) = (yard.engine.clone(), yard.me());
         tokio::spawn(async move { engine.claim_next_task(&me, input(json!({ "workspace": "main" }))).await.unwrap() })
