@@ -119,7 +119,7 @@ async fn move_branch(repo: &Repo, scratch: &Path, landing: &Landing, full_ref: &
         if call.arg("--stdin").input(both).run().await.is_ok() {
             return Ok(());
         }
-        // Nothing has moved; alone the branch says why it can't, or it can.
+        // Alone the branch says why it can't move, or it can.
     }
     let call = repo.call_common("move the target");
     let call = hooks.iter().fold(call, |call, hooks| call.arg("-c").arg(hooks.setting()).time_limit(repo.git().limits().hooks));
@@ -132,6 +132,10 @@ async fn move_branch(repo: &Repo, scratch: &Path, landing: &Landing, full_ref: &
     let found = repo.tip(full_ref).await?;
     if found.as_ref() == Some(&landing.expected) {
         return Err(error);
+    }
+    // Git broke off behind its work.
+    if found.as_ref() == Some(&landing.commit) {
+        return Ok(());
     }
     Err(Error::Moved { name: full_ref.into(), expected: landing.expected.clone(), found })
 }

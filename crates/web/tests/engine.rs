@@ -319,6 +319,14 @@ async fn schemas_name_what_the_tools_answer() {
     let empty = yard.call("create_list", json!({ "name": "Empty" })).await;
     yard.call("delete_list", json!({ "list_id": empty["list_id"] })).await;
 
+    let workspace = yard.call("list_workspaces", json!({})).await["workspaces"][0]["slug"].clone();
+    let item = json!({ "workspace": workspace, "kind": "task", "title": "Claimed", "status": "ready" });
+    let item = yard.call("create_object", item).await;
+    let claim = yard.call("claim_task", json!({ "workspace": workspace, "backlog_item_id": item["id"] })).await;
+    yard.call("complete_task", json!({ "workspace": workspace, "run_id": claim["run_id"] })).await;
+    yard.call("claim_next_task", json!({ "workspace": workspace })).await;
+    yard.call("list_backlog", json!({ "workspace": workspace })).await;
+
     let told = std::mem::take(&mut *yard.told.lock().unwrap());
     for tool in tools::all() {
         let Some(fields) = told.get(tool.name) else { panic!("{} was never called", tool.name) };

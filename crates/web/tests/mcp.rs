@@ -138,7 +138,7 @@ async fn the_address_decides_which_tools_there_are() {
     assert!(!list("?readonly=true").await.tools().contains(&"merge_task".to_owned()));
     let reply = list("?mode=nope").await;
     assert_eq!((reply.status, reply.json()["id"].as_i64()), (400, Some(7)));
-    assert!(reply.json()["error"]["message"].as_str().unwrap().contains("external, dispatch, core, agent"));
+    assert!(reply.json()["error"]["message"].as_str().unwrap().contains("external, dispatch, core, claims, agent"));
     let refused = server.send(modern(call("merge_task", json!({ "task_id": "TY-1" }))).at("/mcp?readonly=true")).await.message();
     assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "FORBIDDEN");
     server.stop().await;

@@ -113,6 +113,7 @@ fn questions(list: &str, task: &str, run: &str) -> Vec<(&'static str, Value)> {
         ("get_app_settings", json!({})),
         ("get_queue_state", json!({})),
         ("list_pending_questions", json!({})),
+        ("list_backlog", json!({ "workspace": "default" })),
         ("list_snapshots", json!({})),
         ("get_audit_log", json!({ "workspace": "default" })),
     ]

@@ -145,7 +145,7 @@ impl Reply {
     fn of_call(&self) -> Answer {
         match serde_json::from_str::<Value>(&self.body) {
             Ok(body) if body.get("result").is_some() => Answer::Done(body["result"].clone()),
-            Ok(body) if body.get("error").is_some() => Answer::Refused(body["error"].clone()),
+            Ok(body) if body.get("error").is_some() => refusal(&body["error"]),
             _ => Answer::Unclear(format!("neither result nor error: {} {}", self.head.lines().next().unwrap_or_default(), self.body)),
         }
     }
@@ -159,7 +159,7 @@ impl Reply {
         let result = &answer["result"];
         match (answer.get("error"), result["isError"] == true) {
             (Some(error), _) => Answer::Refused(error.clone()),
-            (None, true) => Answer::Refused(result["structuredContent"]["error"].clone()),
+            (None, true) => refusal(&result["structuredContent"]["error"]),
             (None, false) => Answer::Done(result["structuredContent"].clone()),
         }
     }
@@ -177,4 +177,9 @@ fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
         body.extend_from_slice(rest.get(..size)?);
         rest = rest.get(size + 2..)?;
     }
+}
+
+/// What an error says: that nothing came of the call, or that it isn't at its end yet.
+fn refusal(error: &Value) -> Answer {
+    if error["details"]["landed"] == true { Answer::Unclear(error.to_string()) } else { Answer::Refused(error.clone()) }
 }

@@ -29,7 +29,35 @@ pub(crate) struct Concluded {
     pub task: Task,
 }
 
+/// How often a landing is written down before its caller is told that it isn't yet.
+const RECORD_TRIES: u32 = 20;
+/// The pause between two tries, seconds.
+const RECORD_PAUSE: f64 = 0.5;
+
+/// What a caller is told whose merge has moved the target but isn't at its end: no refusal, for it happened.
+pub(super) fn landed(record: &MergeRecord, error: &Error) -> Error {
+    let what = format!("{} of {} has landed as {}", record.kind, record.target, record.target_after.as_deref().unwrap_or_default());
+    Error::unavailable(format!("the {what}, but that can't be ended yet: {}", error.message))
+        .with_details(json!({ "landed": true, "target": record.target, "commit": record.target_after, "cause": error }))
+        .with_hint("don't repeat the call: it is ended as soon as that is possible; look again with get_task")
+}
+
 impl Engine {
+    /// Step 5 for a caller who waits: a disk that is full for a moment doesn't make a failure of what has happened.
+    pub(super) async fn conclude_surely(&self, caller: &Caller, bench: &Bench, record: &MergeRecord) -> Result<Concluded> {
+        let mut tries = 1;
+        loop {
+            match self.conclude_step(caller, bench, record).await {
+                Err(error) if tries < RECORD_TRIES && !self.shutdown().is_cancelled() => {
+                    tracing::warn!(merge = %record.id, %error, "a merge that landed can't be recorded now; trying again");
+                    tokio::time::sleep(self.patience(RECORD_PAUSE)).await;
+                    tries += 1;
+                }
+                done => return done.map_err(|error| landed(record, &error)),
+            }
+        }
+    }
+
     /// Step 5: keeps the tip, then concludes record, worktree and task. Again: changes nothing more.
     pub(super) async fn conclude_step(&self, caller: &Caller, bench: &Bench, record: &MergeRecord) -> Result<Concluded> {
         let kept = match record.kind {

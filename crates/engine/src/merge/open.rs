@@ -110,7 +110,7 @@ impl Engine {
     /// Lands what a person resolved. Where the target can't be moved, the merge stays open with their work.
     async fn land_resolved(&self, caller: &Caller, bench: &Bench, record: MergeRecord) -> Result<Outcome> {
         match self.land_step(bench, &record).await {
-            Ok(_) => self.conclude_step(caller, bench, &record).await.map(|done| Outcome::Landed(Box::new(done))),
+            Ok(_) => self.conclude_surely(caller, bench, &record).await.map(|done| Outcome::Landed(Box::new(done))),
             Err(error) => {
                 if !self.has_moved(bench, &record).await? {
                     self.reopen(record.clone()).await?;

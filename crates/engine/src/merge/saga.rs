@@ -2,6 +2,7 @@
 
 use super::begin::{Begun, announce};
 use super::bench::oid;
+use super::conclude::landed;
 use super::conflict::told;
 use super::target::Target;
 use super::{Bench, Concluded, OnConflict, Wish, again, unchanged};
@@ -110,8 +111,8 @@ impl Engine {
     /// Lands and concludes what is computed. When the target can't be moved, nothing has changed.
     pub(super) async fn finish_computed(&self, caller: &Caller, bench: &Bench, record: MergeRecord) -> Result<Concluded> {
         match self.land_step(bench, &record).await {
-            Ok(_) => self.conclude_step(caller, bench, &record).await,
-            Err(error) if self.has_moved(bench, &record).await? => Err(fold::git(error)),
+            Ok(_) => self.conclude_surely(caller, bench, &record).await,
+            Err(error) if self.has_moved(bench, &record).await? => Err(landed(&record, &fold::git(error))),
             Err(error) => {
                 self.give_up(bench, &record).await?;
                 Err(unchanged(fold::git(error)))

@@ -38,7 +38,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "claim_next_task",
         "Claim the next task that is free, if there is one.",
         &[WORKSPACE, ACTOR, P::text("workflow_id", "Only of this list"), NOTES, KEY],
-        &[("found", K::Boolean), ("replayed", K::Boolean)],
+        &[("found", K::Boolean)],
     ),
     Tool::write(
         "create_object",
