@@ -68,7 +68,7 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     };
     match found {
         Some(at) if at == landing.expected && at != landing.commit => {}
-        Some(at) if at == landing.commit => return Ok(done(complete(repo, scratch, landing).await?, true)),
+        Some(at) if at == landing.commit => return Ok(done(complete(repo, scratch, landing, &[]).await?, true)),
         // Somebody built on it: the trees followed then, or that commit couldn't have been made there.
         Some(at) if history::is_ancestor(repo, &landing.commit, &at).await? => return Ok(done(Vec::new(), true)),
         found => return Err(Error::Moved { name: full_ref, expected: landing.expected.clone(), found }),
@@ -84,7 +84,10 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
         }
         followed.push(tree);
     }
-    Ok(done(trees.into_iter().map(|tree| tree.path).collect(), false))
+    let mut shown: Vec<PathBuf> = trees.into_iter().map(|tree| tree.path).collect();
+    // Whoever switched a tree to the branch in this moment sees it as it was before.
+    shown.extend(complete(repo, scratch, landing, &shown).await?);
+    Ok(done(shown, false))
 }
 
 /// Asks every tree whether it could follow; gives what changes.
@@ -177,12 +180,17 @@ async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, changed: &[Ch
     }
 }
 
-/// The branch is there already: whatever an earlier attempt left undone in the trees is done now.
-async fn complete(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Vec<PathBuf>> {
+/// The branch is there already: whatever is undone in the trees, but for `done`, is done now.
+async fn complete(repo: &Repo, scratch: &Path, landing: &Landing, done: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut late = refresh::checkouts(repo, &landing.branch).await?;
+    late.retain(|tree| tree.attached && !done.contains(&tree.path));
+    if late.is_empty() {
+        return Ok(Vec::new());
+    }
     let changed = history::changes(repo, &landing.expected, &landing.commit).await?;
     let names = paths(&changed);
     let mut trees = Vec::new();
-    for tree in refresh::checkouts(repo, &landing.branch).await?.into_iter().filter(|tree| tree.attached) {
+    for tree in late {
         let behind = tree.still_at(&landing.expected, &landing.commit, &names).await?;
         if !behind.is_empty() {
             tree.check_idle()?;

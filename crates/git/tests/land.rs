@@ -332,6 +332,24 @@ async fn trees_that_had_followed_go_back_with_the_branch() {
 }
 
 #[tokio::test]
+async fn a_tree_that_is_switched_to_the_branch_in_this_moment_follows_too() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    yard.lab.git_in(&yard.main, &["checkout", "-q", "-b", "elsewhere"]).await;
+    let switch = format!(
+        "[ \"$1\" = prepared ] || exit 0\nunset $(git rev-parse --local-env-vars)\ncd '{}' && git checkout -q main\nexit 0",
+        yard.main.display()
+    );
+    script(
+        &yard.main.join(".git/hooks/reference-transaction"),
+        &format!("[ -e '{0}' ] && exit 0\ntouch '{0}'\n{switch}", yard.lab.path("once").display()),
+    );
+    let landed = yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_eq!(landed.trees, std::slice::from_ref(&yard.main));
+    assert_landed(&yard, &made).await;
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+#[tokio::test]
 async fn a_tree_in_which_git_breaks_off_is_as_it_was() {
     let (yard, _) = ready(Strategy::Merge).await;
     write(&yard.task, ".gitattributes", "z.bin filter=picky\n");
