@@ -46,3 +46,42 @@ impl Inserts {
         Ok(begun.elapsed())
     }
 }
+
+/// Rows that are free until a conditional update gives them a holder, one transaction each, with the same durability.
+pub struct Holders {
+    conn: Connection,
+    next: i64,
+}
+
+impl Holders {
+    /// A fresh database in `folder`, with as many free rows as are ever asked for.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn new(folder: &Path) -> Result<Self> {
+        let conn = Connection::open(folder.join("holders.db"))?;
+        conn.pragma_update(None, "journal_mode", "wal")?;
+        conn.pragma_update(None, "synchronous", "full")?;
+        conn.execute_batch(
+            "CREATE TABLE item (id INTEGER PRIMARY KEY, title TEXT NOT NULL, holder TEXT);
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+             INSERT INTO item SELECT i, 'item ' || i, NULL FROM n",
+        )?;
+        let mut this = Self { conn, next: 0 };
+        for _ in 0..WARM {
+            this.one()?;
+        }
+        Ok(this)
+    }
+
+    /// Gives the next free row a holder.
+    ///
+    /// # Errors
+    /// When the database says no, or the row had a holder.
+    pub fn one(&mut self) -> Result<()> {
+        self.next += 1;
+        let mut update = self.conn.prepare_cached("UPDATE item SET holder = ?2 WHERE id = ?1 AND holder IS NULL")?;
+        anyhow::ensure!(update.execute((self.next, "client"))? == 1, "the row {} isn't free", self.next);
+        Ok(())
+    }
+}

@@ -1,6 +1,7 @@
 //! The parts of a run, each a module that gives its lines.
 
 mod add_task;
+mod claim;
 mod merge;
 mod preview;
 mod ready;
@@ -13,7 +14,7 @@ use crate::report::Line;
 use anyhow::{Result, bail};
 
 /// All parts, in the order they are measured.
-pub const PARTS: &[&str] = &["add_task", "wait", "start", "merge", "preview", "ready", "stream", "peers"];
+pub const PARTS: &[&str] = &["add_task", "claim", "wait", "start", "merge", "preview", "ready", "stream", "peers"];
 
 /// Measures one part.
 ///
@@ -22,6 +23,7 @@ pub const PARTS: &[&str] = &["add_task", "wait", "start", "merge", "preview", "r
 pub async fn run(part: &str, place: &Place) -> Result<Vec<Line>> {
     match part {
         "add_task" => add_task::lines(place).await,
+        "claim" => claim::lines(place).await,
         "wait" => wait::lines(place).await,
         "start" => start::lines(place).await,
         "merge" => merge::lines(place).await,

@@ -116,17 +116,22 @@ async fn claude(scene: &Scene, by: By, limit: Option<u64>) -> Command {
         By::Sse => add.args(["--transport", "sse", "taskyard", &scene.stage.url("mcp/sse")]),
         By::Stdio => add.args(["taskyard", "--env", &format!("TASKYARD_DATA_DIR={data}"), "--", program]).args(args),
     };
+    let command = claude_with(scene, add).await;
+    match limit {
+        Some(seconds) => command.env("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", (seconds * 1000).to_string()),
+        None => command,
+    }
+}
+
+/// A turn of Claude Code to which a server was added by `add`.
+async fn claude_with(scene: &Scene, add: Command) -> Command {
     let told = Told::from(run(add).await.unwrap());
     assert_eq!(told.code, 0, "{told:?}");
     let mut command = Agent::Claude.command(scene).args(["-p", "Use Taskyard.", "--allowedTools", "mcp__taskyard,Bash"]);
     for (name, value) in [("ANTHROPIC_BASE_URL", scene.playing.url()), ("ANTHROPIC_API_KEY", KEY), ("DISABLE_AUTOUPDATER", "1")] {
         command = command.env(name, value);
     }
-    command = command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
-    match limit {
-        Some(seconds) => command.env("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", (seconds * 1000).to_string()),
-        None => command,
-    }
+    command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
 }
 
 fn codex(scene: &Scene, by: By, limit: Option<u64>) -> Command {
@@ -310,4 +315,32 @@ async fn codex_gives_up_a_wait() {
 #[tokio::test]
 async fn codex_gives_up_a_wait_over_stdio() {
     gives_up_a_wait(Agent::Codex, By::Stdio).await;
+}
+
+/// As docs/claiming.md tells its users: it claims what is free, does it, and says what came of it.
+#[tokio::test]
+async fn claude_claims_works_and_completes() {
+    let stage = Stage::new().await;
+    let item = json!({ "workspace": "default", "kind": "task", "title": "Write a note", "status": "ready", "body_markdown": "Any note." });
+    let item = stage.yard.server.call("create_object", item).await["id"].as_str().unwrap().to_owned();
+    stage.yard.server.call("workspace_prompt", json!({ "workspace": "default", "prompt": "Rules for {{short_id}}." })).await;
+    let note = stage.yard.repo.path().join("note.txt");
+    let done = json!({ "workspace": "default", "run_id": "{{uuid:run_id}}", "outcome": "done", "summary": "A note is written." });
+    let scenario = Scenario::new()
+        .reply(call("claim_next_task", json!({ "workspace": "default", "actor_user_id": "ada" })))
+        .reply([shell(&format!("echo note > '{}'", note.display()))])
+        .reply(call("complete_task", done))
+        .reply([say("Done.")]);
+    let scene = Scene::new(stage, scenario).await;
+    let server = &scene.stage.yard.server;
+    let url = format!("{}/mcp?mode=claims", server.url());
+    let add = Agent::Claude.command(&scene).args(["mcp", "add", "--transport", "http", "taskyard", &url]);
+    let told = scene.ended(run(claude_with(&scene, add).await).await);
+    scene.no_problems(&told);
+    scene.told_model("Any note.");
+    assert!(note.exists(), "{told:?}");
+    let task = server.call("get_task", json!({ "task_id": item })).await;
+    let run = &task["latest_run"];
+    assert_eq!((&task["status"], &run["kind"], &run["actor"]), (&json!("done"), &json!("claimed"), &json!("ada")), "{task}");
+    assert_eq!((&run["outcome"], &run["exit_reason"]), (&json!("succeeded"), &json!("A note is written.")));
 }
