@@ -37,8 +37,8 @@ pub fn merge_ref(id: &str) -> Result<String> {
 /// # Errors
 /// Git's.
 pub async fn protect(repo: &Repo, id: &str, commit: &Oid) -> Result<()> {
-    repo.call_common("keep the result").arg("update-ref").arg(merge_ref(id)?).arg(commit).run().await?;
-    Ok(())
+    let name = merge_ref(id)?;
+    refs::past_dead_lock(repo, &name, repo.call_common("keep the result").arg("update-ref").arg(&name).arg(commit)).await
 }
 
 /// Gives up the private ref of `id`; fine when there is none.
@@ -46,8 +46,8 @@ pub async fn protect(repo: &Repo, id: &str, commit: &Oid) -> Result<()> {
 /// # Errors
 /// Git's.
 pub async fn release(repo: &Repo, id: &str) -> Result<()> {
-    repo.call_common("release the result").args(["update-ref", "-d"]).arg(merge_ref(id)?).run().await?;
-    Ok(())
+    let name = merge_ref(id)?;
+    refs::past_dead_lock(repo, &name, repo.call_common("release the result").args(["update-ref", "-d"]).arg(&name)).await
 }
 
 /// The ids of the results that private refs keep.

@@ -35,6 +35,22 @@ pub(crate) async fn names(repo: &Repo, below: &str) -> Result<Vec<String>> {
     Ok(text.lines().filter_map(|name| name.strip_prefix(below)?.strip_prefix('/')).map(str::to_owned).collect())
 }
 
+/// Runs a call that writes a ref of Taskyard's own. Such calls take turns by the repository's lock, so where the ref stays
+/// locked although git has waited for it, whoever locked it is dead, and the lock goes.
+///
+/// # Errors
+/// Git's; [`Error::Io`] when the lock can't be removed.
+pub(crate) async fn past_dead_lock(repo: &Repo, full_ref: &str, call: Call) -> Result<()> {
+    let Err(error) = call.clone().run().await else { return Ok(()) };
+    let lock = repo.common_dir().join(format!("{full_ref}.lock"));
+    if !matches!(error, Error::Locked { .. }) || !lock.exists() {
+        return Err(error);
+    }
+    tracing::warn!(lock = %lock.display(), "a ref of ours was still locked by a git that is dead");
+    std::fs::remove_file(&lock).map_err(Error::io("remove", &lock))?;
+    call.run().await.map(drop)
+}
+
 /// Makes a ref that must not exist yet; one that is there at the same commit is fine.
 pub(crate) async fn create(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<()> {
     swap(repo, full_ref, Some(oid), &oid.null()).await
@@ -47,8 +63,8 @@ pub(crate) async fn create(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<()>
 pub(crate) async fn make(repo: &Repo, full_ref: &str, oid: &Oid) -> Result<bool> {
     let absent = oid.null();
     let call = repo.call_common("make a ref").args(["update-ref", "--no-deref", "-m", "taskyard", "--create-reflog"]);
-    let error = match call.args([full_ref, oid.as_str(), absent.as_str()]).run().await {
-        Ok(_) => return Ok(true),
+    let error = match past_dead_lock(repo, full_ref, call.args([full_ref, oid.as_str(), absent.as_str()])).await {
+        Ok(()) => return Ok(true),
         Err(error @ Error::RefInTheWay { .. }) => return Err(error),
         Err(error) => error,
     };
@@ -70,8 +86,8 @@ pub(crate) async fn swap(repo: &Repo, full_ref: &str, new: Option<&Oid>, old: &O
         Some(new) => call.args(["-m", "taskyard", "--create-reflog", full_ref, new.as_str(), old.as_str()]),
         None => call.args(["-d", full_ref, old.as_str()]),
     };
-    let error = match update(repo.call_common("move a ref").args(["update-ref", "--no-deref"])).run().await {
-        Ok(_) => return Ok(()),
+    let error = match past_dead_lock(repo, full_ref, update(repo.call_common("move a ref").args(["update-ref", "--no-deref"]))).await {
+        Ok(()) => return Ok(()),
         Err(error @ Error::RefInTheWay { .. }) => return Err(error),
         Err(error) => error,
     };

@@ -22,6 +22,21 @@ async fn branches(lab: &Lab, at: &Path) -> String {
     lab.git_in(at, &["for-each-ref", "--format=%(refname)", "refs/heads"]).await
 }
 
+/// A server that was killed while git made the branch leaves it locked.
+#[tokio::test]
+async fn a_branch_that_a_dead_git_left_locked_is_made_all_the_same() {
+    let lab = Lab::new();
+    let r = lab.repo("r").await;
+    let base = lab.oid(&r, "HEAD").await;
+    let repo = lab.open(&r).await;
+    let plan = planned(&lab, &repo).await;
+    let lock = r.join(format!(".git/refs/heads/{}.lock", plan.branch));
+    std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    std::fs::write(&lock, "").unwrap();
+    assert_eq!(worktree::create(&repo, &plan, &base).await.unwrap().head, base);
+    assert!(!lock.exists());
+}
+
 #[tokio::test]
 async fn a_worktree_is_made_once_and_found_again() {
     let lab = Lab::new();
