@@ -273,8 +273,12 @@ impl Diff {
     /// What git prints for one file, at most `max_bytes` of it.
     async fn one(&self, file: &FileChange, max_bytes: usize) -> Result<Output> {
         let stage = "show a patch";
-        // The source of a copy may have changes of its own; the filter leaves them out.
-        let only = format!("--diff-filter={}", file.status.letter());
+        // The source of a copy may have changes of its own; the filter leaves them out. Of two copies of a file that is gone,
+        // git calls one renamed, and each of them when it is asked for alone.
+        let only = match file.status {
+            Status::Renamed | Status::Copied => "--diff-filter=RC".to_owned(),
+            status => format!("--diff-filter={}", status.letter()),
+        };
         let call = self.sides(self.call(stage).args(PATCH).arg(only)).arg("--");
         let call = file.old_path.iter().fold(call, |call, old| call.arg(old.as_os_str())).arg(file.path.as_os_str());
         let output = call.output_cap(max_bytes.max(1)).output().await?;
