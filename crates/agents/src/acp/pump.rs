@@ -138,6 +138,17 @@ impl State {
     }
 }
 
+/// Whether a text says no more than which program speaks, such as `pi v1.6.0`. Pi's adapter greets after the session is made,
+/// and the first turn may have begun by then.
+fn is_greeting(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| line.contains(|c| c != '-'));
+    let (first, more) = (lines.next().unwrap_or_default(), lines.next());
+    let mut words = first.split_whitespace();
+    let version = words.nth(1).map(|word| word.strip_prefix('v').unwrap_or(word));
+    let is_version = version.is_some_and(|word| word.matches('.').count() > 1 && word.chars().all(|c| c == '.' || c.is_ascii_digit()));
+    more.is_none() && words.next().is_none() && (first.is_empty() || is_version)
+}
+
 /// Reads until the end of the output.
 pub(super) async fn run(mut stdout: Stdout, emitter: Emitter, stream: Arc<Stream>, lines: mpsc::Sender<String>) {
     let mut pump = Pump { normaliser: Normaliser::new(stream.prefix.clone()), emitter, stream, lines: Some(lines), stray: 0 };
@@ -242,7 +253,11 @@ impl State {
 
     /// Follows the last message of the turn.
     fn note(&mut self, item: &Item) {
-        self.active |= !matches!(item, Item::Notice { .. } | Item::Unknown { .. });
+        self.active |= match item {
+            Item::Notice { .. } | Item::Unknown { .. } => false,
+            Item::Text { text, .. } => !is_greeting(text),
+            _ => true,
+        };
         match item {
             Item::Text { message_id, text } => {
                 if *message_id != self.last_id {
@@ -311,6 +326,24 @@ mod tests {
         assert_eq!(stream.state().charge(2.0, true), None);
         let usage = stream.state().charge(2.5, false).unwrap();
         assert_eq!(usage.cost_usd, Some(0.5));
+    }
+
+    #[test]
+    fn a_greeting_is_no_word_of_the_turn() {
+        for (text, greets) in [
+            ("pi v1.6.0\n---\n", true),
+            ("\n", true),
+            ("pi v1.6.0 done", false),
+            ("Done.", false),
+            ("fixed 3.14", false),
+            ("a\nb 1.0", false),
+        ] {
+            assert_eq!(is_greeting(text), greets, "{text:?}");
+            let stream = Stream::new(String::new());
+            stream.begin_turn();
+            stream.state().note(&Item::Text { message_id: "1".into(), text: text.into() });
+            assert_eq!(stream.end_turn(None).0.silent, greets, "{text:?}");
+        }
     }
 
     #[test]
