@@ -19,6 +19,10 @@ mod words;
 use clap::Parser;
 use std::process::ExitCode;
 
+/// JSON in and out is many small allocations on many threads, a third cheaper here than by the C library's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let json = cli.global.json;

@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::file_path::FilePath;
-use crate::merge_tree::ObjectStore;
+use crate::merge_tree::{Merged, ObjectStore, merge_tree};
 use crate::oid::Oid;
 use crate::repo::Repo;
 
@@ -48,9 +48,20 @@ pub struct Fork {
     pub merge_base: Option<Oid>,
     /// The tree of the commit merged onto.
     pub tree: Oid,
+    /// What merging them in memory came to, where that was tried already.
+    pub merged: Option<Merged>,
 }
 
 impl Fork {
+    /// The same, with the merge tried meanwhile; where that can't be done the merge itself says why.
+    ///
+    /// # Errors
+    /// Git's.
+    pub async fn merging(repo: &Repo, onto: &Oid, tip: &Oid) -> Result<Self> {
+        let (fork, merged) = tokio::join!(Self::of(repo, onto, tip), merge_tree(repo, &ObjectStore::Repository, None, onto, tip));
+        Ok(Self { merged: merged.ok(), ..fork? })
+    }
+
     /// For merging `tip` onto `onto`, by one call.
     ///
     /// # Errors
@@ -63,7 +74,7 @@ impl Fork {
         // The tree, both commits, and `^` before each merge base, the best one first.
         let merge_base = text.lines().find_map(|line| Oid::parse(line.strip_prefix('^')?));
         let tree = text.lines().next().and_then(Oid::parse).ok_or_else(|| Error::Unreadable { stage, what: text.clone() })?;
-        Ok(Self { merge_base, tree })
+        Ok(Self { merge_base, tree, merged: None })
     }
 }
 

@@ -30,6 +30,37 @@ pub struct Landing {
     pub policy: Policy,
     /// A private ref that may be made along with it, and its commit. Whoever needs it makes sure of it afterwards.
     pub keep: Option<(String, Oid)>,
+    /// What [`ask`] found, a moment ago.
+    pub asked: Option<Asked>,
+}
+
+/// What changes, and what the trees said when they were asked ahead whether they could follow. As with every such
+/// question they may have changed a moment later; following itself is what finds that.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    before: Oid,
+    after: Oid,
+    changed: Vec<Changed>,
+    /// Each tree, and whether git saw nothing in its way.
+    trees: Vec<(PathBuf, bool)>,
+}
+
+/// Asks the trees that show `branch` whether they could follow it from `before` to `after`, so that [`land`] needn't
+/// while others wait for it. Changes nothing.
+///
+/// # Errors
+/// Git's.
+pub async fn ask(repo: &Repo, branch: &str, before: &Oid, after: &Oid) -> Result<Asked> {
+    let trees = refresh::checkouts(repo, branch).await?;
+    let asked = async {
+        let mut said = Vec::new();
+        for tree in &trees {
+            said.push((tree.path.clone(), tree.would_follow(before, after).await?));
+        }
+        Ok(said)
+    };
+    let (changed, trees) = tokio::try_join!(history::changes(repo, before, after), asked)?;
+    Ok(Asked { before: before.clone(), after: after.clone(), changed, trees })
 }
 
 /// What landed.
@@ -90,19 +121,18 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     Ok(done(shown, false))
 }
 
-/// Asks every tree whether it could follow; gives what changes.
+/// Asks every tree whether it could follow, where that wasn't done ahead; gives what changes.
 async fn could_all_follow(repo: &Repo, scratch: &Path, landing: &Landing, trees: &[Checkout]) -> Result<Vec<Changed>> {
     trees.iter().try_for_each(Checkout::check_idle)?;
     let (before, after) = (&landing.expected, &landing.commit);
-    let asked = async {
-        let mut all = Vec::new();
-        for tree in trees {
-            all.push(tree.would_follow(before, after).await?);
-        }
-        Ok(all)
+    let ahead = landing.asked.clone().filter(|asked| (&asked.before, &asked.after) == (before, after));
+    let Asked { changed, trees: said, .. } = match ahead {
+        Some(asked) => asked,
+        None => ask(repo, &landing.branch, before, after).await?,
     };
-    let (changed, would) = tokio::try_join!(history::changes(repo, before, after), asked)?;
-    for (tree, would) in trees.iter().zip(would) {
+    for tree in trees {
+        // One that shows the branch only since then has said nothing.
+        let would = said.iter().any(|(path, would)| *path == tree.path && *would);
         if !would || !tree.is_unobstructed(&changed) {
             tree.check_not_deleted(&paths(&changed)).await?;
             tree.could_follow(scratch, before, after, &changed).await?;

@@ -81,8 +81,7 @@ pub async fn compute(repo: &Repo, scratch: &Path, merge: &Merge) -> Result<Compu
     Ok(computed)
 }
 
-/// The same for a merge of which the start is known, without the private ref: [`crate::record::protect`] is to be called
-/// before the repository is given out of hand.
+/// The same for a merge of which the start is known, without the private ref: for one that lands at once or not at all.
 ///
 /// # Errors
 /// See [`compute`].
@@ -118,7 +117,10 @@ fn conflict(merge: &Merge, files: Vec<String>) -> Error {
 
 /// The merged tree, when it is clean and differs from the base's.
 async fn clean_tree(repo: &Repo, merge: &Merge, fork: &Fork, since: Option<&Oid>) -> Result<Oid> {
-    let merged = merge_tree(repo, &ObjectStore::Repository, since, &merge.base, &merge.tip).await?;
+    let merged = match fork.merged.clone().filter(|_| since.is_none()) {
+        Some(merged) => merged,
+        None => merge_tree(repo, &ObjectStore::Repository, since, &merge.base, &merge.tip).await?,
+    };
     if !merged.clean {
         return Err(conflict(merge, shown(&merged.paths())));
     }

@@ -175,7 +175,7 @@ async fn add_rest(repo: &Repo, scratch: &Path, onto: &Merge, merge_base: Option<
         return Err(Error::NothingToMerge { target: onto.base.clone(), what: format!("everything of {}", onto.tip) });
     }
     let since = history::is_ancestor(repo, landed, &onto.tip).await?.then_some(landed);
-    let fork = Fork { merge_base: merge_base.cloned(), tree: history::tree_of(repo, &onto.base).await? };
+    let fork = Fork { merge_base: merge_base.cloned(), tree: history::tree_of(repo, &onto.base).await?, merged: None };
     compute_since(repo, scratch, onto, &fork, since).await
 }
 

@@ -276,7 +276,9 @@ impl Call {
         for (name, value) in &self.env {
             env.set(name, value);
         }
-        let mut command = Command::new("git", &self.cwd, env).input(self.input.clone()).output_cap(self.cap);
+        // Looked up each time: git may be replaced by another version while the server runs.
+        let program = env.find("git").map_or_else(|| "git".into(), PathBuf::into_os_string);
+        let mut command = Command::new(program, &self.cwd, env).input(self.input.clone()).output_cap(self.cap);
         command = command.time_limit(self.limit.unwrap_or(if self.hooks { self.git.limits.hooks } else { self.git.limits.call }));
         if !self.hooks {
             command = command.args(["--no-pager", "--no-optional-locks"]);

@@ -16,6 +16,8 @@ mod safety;
 mod tasks;
 
 use crate::tool::Tool;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 static GROUPS: [&[Tool]; 10] = [
     lists::TOOLS,
@@ -35,9 +37,11 @@ pub fn all() -> impl Iterator<Item = &'static Tool> {
     GROUPS.iter().flat_map(|group| group.iter())
 }
 
+static BY_NAME: LazyLock<HashMap<&str, &Tool>> = LazyLock::new(|| all().map(|tool| (tool.name, tool)).collect());
+
 /// The tool called `name`, without a suffix.
 pub fn find(name: &str) -> Option<&'static Tool> {
-    all().find(|tool| tool.name == name)
+    BY_NAME.get(name).copied()
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 
 use crate::tool::Tool;
 use crate::tools;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 use taskyard_domain::{Error, Result};
 
 /// A named group of tools.
@@ -142,11 +144,19 @@ pub fn expand(name: &str) -> Option<Vec<&'static str>> {
     tools::find(name).map(|tool| vec![tool.name])
 }
 
+/// The tools of every mode: each request asks for those of its own.
+static EXPANDED: LazyLock<HashMap<&str, Arc<[&str]>>> =
+    LazyLock::new(|| MODES.iter().map(|(mode, _)| (*mode, expand(mode).unwrap_or_default().into())).collect());
+
+fn expanded(mode: &str) -> Arc<[&'static str]> {
+    EXPANDED.get(mode).cloned().unwrap_or_default()
+}
+
 /// What one caller sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     mode: &'static str,
-    names: Vec<&'static str>,
+    names: Arc<[&'static str]>,
     read_only: bool,
 }
 
@@ -184,7 +194,7 @@ impl Selection {
         let Some((mode, _)) = MODES.iter().find(|(known, _)| *known == mode) else {
             return Err(Error::invalid("mode", format!("there is no mode {mode:?}; modes are {}", names(MODES))));
         };
-        Ok(Self { mode, names: expand(mode).unwrap_or_default(), read_only: false })
+        Ok(Self { mode, names: expanded(mode), read_only: false })
     }
 
     /// Every tool that is built.
@@ -194,7 +204,7 @@ impl Selection {
 
     /// What an agent that Taskyard runs sees.
     pub fn agent() -> Self {
-        Self { mode: AGENT_MODE, names: expand(AGENT_MODE).unwrap_or_default(), read_only: false }
+        Self { mode: AGENT_MODE, names: expanded(AGENT_MODE), read_only: false }
     }
 
     fn narrow(&mut self, sets: &str) -> Result<()> {
@@ -205,7 +215,7 @@ impl Selection {
             };
             wanted.extend_from_slice(members);
         }
-        self.names.retain(|name| wanted.contains(name));
+        self.names = self.names.iter().filter(|name| wanted.contains(name)).copied().collect();
         Ok(())
     }
 

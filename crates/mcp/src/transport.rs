@@ -8,6 +8,7 @@ mod answer;
 mod early;
 mod front;
 mod in_flight;
+mod plain;
 mod sessions;
 mod sse;
 

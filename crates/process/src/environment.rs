@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 /// Variables of git's that stay: where its configuration is, who the user is, how to reach remotes.
 const GIT_KEPT: &[&str] = &[
@@ -82,6 +84,16 @@ impl Environment {
     /// A variable's value.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+
+    /// Where its `PATH` has an executable file called `program`. A process whose path is known is started without a
+    /// copy of ours being made first.
+    pub fn find(&self, program: &str) -> Option<PathBuf> {
+        let is_executable = |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+        std::env::split_paths(self.get("PATH")?)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(program))
+            .find(is_executable)
     }
 
     /// All variables.

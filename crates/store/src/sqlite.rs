@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// How long a statement waits for a lock that somebody outside (a backup tool) holds.
 const BUSY: Duration = Duration::from_secs(5);
+/// Pages that the writing connection keeps, KiB: new rows go into indexes whose pages it has just had.
+const WRITER_CACHE: i64 = 16_384;
 /// Prepared statements kept per connection.
 const STATEMENTS: usize = 512;
 
@@ -48,6 +50,9 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, Error> {
         conn.pragma_update(None, "journal_mode", "wal")?;
         conn.pragma_update(None, "synchronous", "full")?;
         conn.pragma_update(None, "foreign_keys", true)?;
+        // What a savepoint needs to be rolled back is kept in memory, not in a temporary file.
+        conn.pragma_update(None, "temp_store", "memory")?;
+        conn.pragma_update(None, "cache_size", -WRITER_CACHE)?;
         conn.pragma_update(None, "journal_size_limit", 67_108_864)
     })
 }

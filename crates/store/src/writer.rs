@@ -2,8 +2,12 @@
 //! without another thread being asked.
 //!
 //! It takes commands from a queue, runs each in a savepoint (the first of a transaction needs none), commits what
-//! is waiting together and answers after the commit. A command that fails rolls back its own work only; a commit that
+//! comes together and answers after the commit. A command that fails rolls back its own work only; a commit that
 //! fails fails all of its group.
+//!
+//! What comes together: whatever waits, and then as many as came together last time, as long as they keep coming (see
+//! [`Company`]). Clients that are answered at once ask again at once, so a group holds together; a lone client's command
+//! waits for nobody.
 
 use crate::conn::{Conn, Link};
 use crate::error::Error;
@@ -14,15 +18,18 @@ use futures::future::BoxFuture;
 use rusqlite::Connection;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 use taskyard_domain::{Error as Domain, Result};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Commands that wait at most; more callers wait for a place.
 const QUEUE: usize = 1024;
 /// Commands in one commit at most.
 const GROUP: usize = 64;
+/// How long an open group waits for the next command at most, however long a commit takes.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// A command with its caller, its type forgotten.
 trait Command: Send {
@@ -36,6 +43,8 @@ struct Job<T, F> {
     f: Option<F>,
     result: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
+    /// Held until the answer.
+    _place: OwnedSemaphorePermit,
 }
 
 impl<T, F> Command for Job<T, F>
@@ -83,9 +92,27 @@ enum Message {
     Close(oneshot::Sender<()>),
 }
 
+/// Who came together lately, and so how long a group stays open for more.
+#[derive(Debug, Clone, Copy)]
+struct Company {
+    /// Commands of the last group.
+    size: usize,
+    /// What its commit took.
+    commit: Duration,
+}
+
+impl Company {
+    /// How long a group of `commands` waits for one more: not at all once it is as large as the one before, else
+    /// as long as committing without that one would cost anyway.
+    fn patience(self, commands: usize) -> Option<Duration> {
+        (commands < self.size).then(|| self.commit.min(PATIENCE))
+    }
+}
+
 /// The way to the writer.
 pub(crate) struct Writer {
     queue: mpsc::Sender<Message>,
+    places: Arc<Semaphore>,
 }
 
 impl Writer {
@@ -94,12 +121,13 @@ impl Writer {
     /// # Errors
     /// When no thread can be started.
     pub(crate) fn start(conn: Connection, path: PathBuf, env: Env, wakes: Arc<Wakes>) -> Result<Self, Error> {
-        let (queue, messages) = mpsc::channel(QUEUE);
+        let (queue, messages) = mpsc::channel();
         let tx = Tx::new(Read::new(Conn::new(Link::Sqlite(conn)), env));
-        let (runtime, work) = (Handle::current(), Loop { messages, tx, path: path.clone(), wakes });
+        let (runtime, work) =
+            (Handle::current(), Loop { messages, tx, path: path.clone(), wakes, company: Company { size: 1, commit: PATIENCE } });
         let started = std::thread::Builder::new().name("taskyard-writer".into()).spawn(move || runtime.block_on(work.run()));
         started.map_err(|source| Error::File { doing: "starting the writer of", path, source })?;
-        Ok(Self { queue })
+        Ok(Self { queue, places: Arc::new(Semaphore::new(QUEUE)) })
     }
 
     /// Hands a command over and waits for its commit.
@@ -108,16 +136,17 @@ impl Writer {
         T: Send + 'static,
         F: for<'a> FnOnce(&'a mut Tx) -> BoxFuture<'a, Result<T>> + Send + 'static,
     {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| Error::Closed)?;
         let (reply, answer) = oneshot::channel();
-        let job = Job { f: Some(f), result: None, reply };
-        self.queue.send(Message::Command(Box::new(job))).await.map_err(|_| Error::Closed)?;
+        let job = Job { f: Some(f), result: None, reply, _place: place };
+        self.queue.send(Message::Command(Box::new(job))).map_err(|_| Error::Closed)?;
         answer.await.map_err(|_| Error::Closed)?
     }
 
     /// Waits for the commands before it, then closes the connection.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.queue.send(Message::Close(done)).await.is_ok() {
+        if self.queue.send(Message::Close(done)).is_ok() {
             let _ = closed.await;
         }
     }
@@ -136,12 +165,14 @@ struct Loop {
     tx: Tx,
     path: PathBuf,
     wakes: Arc<Wakes>,
+    company: Company,
 }
 
 impl Loop {
+    /// Waiting blocks: the thread is the writer's own.
     async fn run(mut self) {
         let mut closing = None;
-        while let Some(message) = self.messages.recv().await {
+        while let Ok(message) = self.messages.recv() {
             match message {
                 Message::Command(first) => closing = self.group(first).await,
                 Message::Close(done) => closing = Some(done),
@@ -150,7 +181,8 @@ impl Loop {
                 break;
             }
         }
-        self.messages.close();
+        // Whoever asks from now on, or still waits, hears that the store is closed.
+        drop(self.messages);
         let Link::Sqlite(conn) = self.tx.read.conn.link else { return };
         if let Err((_, error)) = conn.close() {
             tracing::warn!(path = %self.path.display(), %error, "the database could not be closed cleanly; nothing committed is lost");
@@ -160,7 +192,15 @@ impl Loop {
         }
     }
 
-    /// Runs `first` and whatever is waiting, commits, answers. A waiting request to close is returned.
+    /// What waits, or comes while an open group of `commands` is patient.
+    fn more(&self, commands: usize) -> Option<Message> {
+        if let Ok(message) = self.messages.try_recv() {
+            return Some(message);
+        }
+        self.company.patience(commands).and_then(|patience| self.messages.recv_timeout(patience).ok())
+    }
+
+    /// Runs `first` and whatever comes with it, commits, answers. A request to close is returned.
     async fn group(&mut self, first: Box<dyn Command>) -> Option<oneshot::Sender<()>> {
         let mut closing = None;
         let mut ran: Vec<Box<dyn Command>> = Vec::new();
@@ -189,14 +229,16 @@ impl Loop {
             if ran.len() >= GROUP || state.is_err() {
                 break;
             }
-            match self.messages.try_recv() {
-                Ok(Message::Command(command)) => next = Some(command),
-                Ok(Message::Close(done)) => closing = Some(done),
-                Err(_) => {}
+            match self.more(ran.len()) {
+                Some(Message::Command(command)) => next = Some(command),
+                Some(Message::Close(done)) => closing = Some(done),
+                None => {}
             }
         }
         if state.is_ok() && open != Open::No {
+            let begun = Instant::now();
             state = self.statement("COMMIT").await;
+            self.company = Company { size: ran.len(), commit: begun.elapsed() };
         }
         if state.is_err() {
             self.recover().await;

@@ -290,7 +290,7 @@ impl Turn {
             appears(&self.path(file)).await;
             self.agent.peer.notify("$/cancel_request", json!({ "requestId": request }));
         }
-        let answer = answer.await.unwrap_or_else(|_| Err(Value::Null)).unwrap_or_default();
+        let answer = answer.await.unwrap_or(Err(Value::Null)).unwrap_or_default();
         let option = answer["outcome"]["optionId"].as_str().unwrap_or("cancelled").to_owned();
         let allowed = option.starts_with("id-allow");
         self.end(&id, if allowed { Ok(option) } else { Err(option) });

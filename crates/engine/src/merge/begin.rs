@@ -64,7 +64,9 @@ impl Engine {
         // Questions that don't depend on each other; the settings are kept for later.
         let fork = async {
             match &target {
-                Ok(target) => Fork::of(&bench.repo, &target.tip, &tip).await.map(Some).map_err(fold::git),
+                // A rebase merges commit by commit.
+                Ok(target) if wish.strategy == Strategy::Rebase => Fork::of(&bench.repo, &target.tip, &tip).await.map(Some),
+                Ok(target) => Fork::merging(&bench.repo, &target.tip, &tip).await.map(Some),
                 Err(_) => Ok(None),
             }
         };
@@ -73,7 +75,7 @@ impl Engine {
         committed?;
         let target = target?;
         author?;
-        let fork = fork?.ok_or_else(|| Error::internal("a merge without a target"))?;
+        let fork = fork.map_err(fold::git)?.ok_or_else(|| Error::internal("a merge without a target"))?;
         let merged_before = again::earlier(bench, &place.records, place.worktree.id, &target, &tip).await?;
         if merged_before.is_none() && fork.merge_base.as_ref() == Some(&tip) {
             return Ok(Begun::Nothing(tip.into()));

@@ -6,7 +6,7 @@
 use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, SESSION_NOT_FOUND};
 use super::early::Held;
 use super::in_flight::{InFlight, Mark};
-use super::{Departure, MAX_BODY, SessionStore, Timing, early, in_flight};
+use super::{Departure, MAX_BODY, SessionStore, Timing, early, in_flight, plain};
 use crate::toolset::Selection;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -101,11 +101,15 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
     let departed = CancellationToken::new();
     parts.extensions.insert(Departure(departed.clone()));
     let held = Held { _departure: departed.drop_guard(), _mark: mark, _owed: owed };
-    let accepts = accept(&mut parts.headers);
-    if listens && accepts == Accepts::JsonOnly {
-        let refusal = answer::error(&id, INVALID_REQUEST, "subscriptions/listen answers with an event stream: accept text/event-stream");
-        return answer::json_response(StatusCode::NOT_ACCEPTABLE, &refusal);
-    }
+    let accepts = match accept(&mut parts.headers) {
+        Accepts::JsonOnly if listens => {
+            let refusal =
+                answer::error(&id, INVALID_REQUEST, "subscriptions/listen answers with an event stream: accept text/event-stream");
+            return answer::json_response(StatusCode::NOT_ACCEPTABLE, &refusal);
+        }
+        Accepts::Both if listens => Accepts::Streams,
+        accepts => accepts,
+    };
     readable(run(&front, Request::from_parts(parts, bytes.into()), next, &id, accepts, held).await, &id).await
 }
 
@@ -135,9 +139,10 @@ fn mark(front: &Front, headers: &HeaderMap, message: &Value, id: &Value) -> Resu
 
 async fn run(front: &Front, request: Request, next: Next, id: &Value, accepts: Accepts, held: Held) -> Response {
     match accepts {
-        Accepts::Streams => {
+        Accepts::Streams | Accepts::Both => {
             let pending = Box::pin(next.run(request));
-            early::early(pending, id.clone(), front.timing.early, front.timing.progress, held).await
+            let response = early::early(pending, id.clone(), front.timing.early, front.timing.progress, held).await;
+            if accepts == Accepts::Both { plain::plain(response, front.timing.early).await } else { response }
         }
         Accepts::JsonOnly => collapse(early::holding(next.run(request).await, held), id).await,
     }
@@ -164,6 +169,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// What kind of answers a client takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accepts {
+    Both,
     Streams,
     JsonOnly,
 }
@@ -171,9 +177,14 @@ enum Accepts {
 /// Says what the client takes, and completes `Accept` to what the SDK insists on.
 fn accept(headers: &mut HeaderMap) -> Accepts {
     let all = accepted(headers);
-    let json_only = all.contains("application/json") && !all.contains("text/event-stream") && !all.contains("*/*");
+    let takes = |kind: &str| all.is_empty() || all.contains(kind) || all.contains("*/*");
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    if json_only { Accepts::JsonOnly } else { Accepts::Streams }
+    match (takes("application/json"), takes("text/event-stream")) {
+        (true, false) => Accepts::JsonOnly,
+        (false, true) => Accepts::Streams,
+        // Whoever takes neither takes what most do.
+        (true, true) | (false, false) => Accepts::Both,
+    }
 }
 
 /// The final message of an event stream as plain JSON, for clients that take nothing else.
@@ -202,11 +213,11 @@ mod tests {
     #[test]
     fn accept_is_completed() {
         for (given, expected) in [
-            (None, Accepts::Streams),
-            (Some("*/*"), Accepts::Streams),
+            (None, Accepts::Both),
+            (Some("*/*"), Accepts::Both),
             (Some("application/json"), Accepts::JsonOnly),
             (Some("text/event-stream"), Accepts::Streams),
-            (Some("application/json, text/event-stream"), Accepts::Streams),
+            (Some("application/json, text/event-stream"), Accepts::Both),
         ] {
             let mut headers = HeaderMap::new();
             if let Some(given) = given {
