@@ -59,8 +59,9 @@ pub async fn ask(repo: &Repo, branch: &str, before: &Oid, after: &Oid) -> Result
         }
         Ok(said)
     };
-    let (changed, trees) = tokio::try_join!(history::changes(repo, before, after), asked)?;
-    Ok(Asked { before: before.clone(), after: after.clone(), changed, trees })
+    // Both to their ends: a question that is broken off leaves its lock on the tree.
+    let (changed, trees) = tokio::join!(history::changes(repo, before, after), asked);
+    Ok(Asked { before: before.clone(), after: after.clone(), changed: changed?, trees: trees? })
 }
 
 /// What landed.
@@ -99,7 +100,7 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     };
     match found {
         Some(at) if at == landing.expected && at != landing.commit => {}
-        Some(at) if at == landing.commit => return Ok(done(complete(repo, scratch, landing, &[]).await?, true)),
+        Some(at) if at == landing.commit => return Ok(done(complete(repo, scratch, landing, &[], None).await?, true)),
         // Somebody built on it: the trees followed then, or that commit couldn't have been made there.
         Some(at) if history::is_ancestor(repo, &landing.commit, &at).await? => return Ok(done(Vec::new(), true)),
         found => return Err(Error::Moved { name: full_ref, expected: landing.expected.clone(), found }),
@@ -117,7 +118,7 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     }
     let mut shown: Vec<PathBuf> = trees.into_iter().map(|tree| tree.path).collect();
     // Whoever switched a tree to the branch in this moment sees it as it was before.
-    shown.extend(complete(repo, scratch, landing, &shown).await?);
+    shown.extend(complete(repo, scratch, landing, &shown, Some(changed)).await?);
     Ok(done(shown, false))
 }
 
@@ -210,14 +211,23 @@ async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, changed: &[Ch
     }
 }
 
-/// The branch is there already: whatever is undone in the trees, but for `done`, is done now.
-async fn complete(repo: &Repo, scratch: &Path, landing: &Landing, done: &[PathBuf]) -> Result<Vec<PathBuf>> {
+/// The branch is there already: whatever is undone in the trees, but for `done`, is done now. `changed` where it is known.
+async fn complete(
+    repo: &Repo,
+    scratch: &Path,
+    landing: &Landing,
+    done: &[PathBuf],
+    changed: Option<Vec<Changed>>,
+) -> Result<Vec<PathBuf>> {
     let mut late = refresh::checkouts(repo, &landing.branch).await?;
     late.retain(|tree| tree.attached && !done.contains(&tree.path));
     if late.is_empty() {
         return Ok(Vec::new());
     }
-    let changed = history::changes(repo, &landing.expected, &landing.commit).await?;
+    let changed = match changed {
+        Some(changed) => changed,
+        None => history::changes(repo, &landing.expected, &landing.commit).await?,
+    };
     let names = paths(&changed);
     let mut trees = Vec::new();
     for tree in late {

@@ -51,12 +51,21 @@ impl Engine {
         self.settle_worktree(&bench, record.worktree_id).await.map(|_| ())
     }
 
-    /// Settles what is unfinished of a worktree's merges, within the repository's turn. Returns what landed.
+    /// Settles what is unfinished of a worktree's merges, within the repository's turn. Returns what landed. What of the
+    /// repository's other merges has moved a target and isn't at its end is ended first: were something built on it, no
+    /// tree that hasn't followed yet would ever be looked at again.
     ///
     /// # Errors
     /// When a tree that shows the moved target can't follow now, or git or the store fail; the record stays.
     pub(super) async fn settle_worktree(&self, bench: &Bench, worktree: WorktreeId) -> Result<Option<Concluded>> {
         let records = self.store().read(|read| Box::pin(async move { read.merge_unfinished().await })).await?;
+        for other in records.iter().filter(|r| r.worktree_id != worktree && r.state == State::Computed) {
+            let id = other.worktree_id;
+            let of = self.store().read(move |read| Box::pin(async move { read.worktree_fetch(id).await })).await?;
+            if of.is_some_and(|of| of.repository_id == bench.repository.id) && self.has_moved(bench, other).await? {
+                self.settle(bench, other.clone()).await?;
+            }
+        }
         let mut landed = None;
         for record in records.into_iter().filter(|r| r.worktree_id == worktree) {
             landed = self.settle(bench, record).await?.or(landed);

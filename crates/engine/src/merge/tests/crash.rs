@@ -107,6 +107,22 @@ async fn after_a_crash_the_same_call_comes_to_the_same_end() {
 }
 
 #[tokio::test]
+async fn a_merge_cut_off_before_its_tree_followed_is_ended_before_the_next_one_lands() {
+    let yard = Yard::new().await;
+    let (first, second) = (yard.task("Add b").await, yard.task("Add c").await);
+    yard.work(&first, "b.txt", "b\n").await;
+    yard.work(&second, "c.txt", "c\n").await;
+    merge_until(&yard, &first, Strategy::Merge, Step::Computed, 1).await;
+    let record = yard.records(first.task).await.remove(0);
+    // The target has moved, and nobody got to the user's checkout.
+    yard.git(&["update-ref", "refs/heads/main", record.target_after.as_deref().unwrap()]).await;
+    yard.approve(&second).await.unwrap();
+    assert_eq!(yard.git(&["status", "--porcelain"]).await, "");
+    assert!(yard.repo.path().join("b.txt").exists() && yard.repo.path().join("c.txt").exists());
+    assert_eq!((yard.status(first.task).await, yard.status(second.task).await), (Status::Done, Status::Done));
+}
+
+#[tokio::test]
 async fn every_step_of_a_merge_can_be_repeated() {
     let yard = Yard::new().await;
     let work = yard.task("Add b").await;
