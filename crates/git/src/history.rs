@@ -108,7 +108,7 @@ pub async fn parents(repo: &Repo, commit: &Oid) -> Result<Vec<Oid>> {
 
 /// A path that differs between two commits or trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub struct Changed {
     /// Its name.
     pub(crate) path: FilePath,
     /// Whether only the second one has it.
@@ -116,7 +116,10 @@ pub(crate) struct Changed {
 }
 
 /// The paths that differ between two commits; both names of a rename.
-pub(crate) async fn changes(repo: &Repo, before: &Oid, after: &Oid) -> Result<Vec<Changed>> {
+///
+/// # Errors
+/// Git's.
+pub async fn changes(repo: &Repo, before: &Oid, after: &Oid) -> Result<Vec<Changed>> {
     let call = repo.call_common("list changed files").args(["diff-tree", "-r", "-z", "--no-renames", "--name-status"]);
     let fields = call.arg(before).arg(after).fields().await?;
     let pairs = fields.chunks_exact(2);

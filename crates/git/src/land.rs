@@ -30,38 +30,8 @@ pub struct Landing {
     pub policy: Policy,
     /// A private ref that may be made along with it, and its commit. Whoever needs it makes sure of it afterwards.
     pub keep: Option<(String, Oid)>,
-    /// What [`ask`] found, a moment ago.
-    pub asked: Option<Asked>,
-}
-
-/// What changes, and what the trees said when they were asked ahead whether they could follow. As with every such
-/// question they may have changed a moment later; following itself is what finds that.
-#[derive(Debug, Clone)]
-pub struct Asked {
-    before: Oid,
-    after: Oid,
-    changed: Vec<Changed>,
-    /// Each tree, and whether git saw nothing in its way.
-    trees: Vec<(PathBuf, bool)>,
-}
-
-/// Asks the trees that show `branch` whether they could follow it from `before` to `after`, so that [`land`] needn't
-/// while others wait for it. Changes nothing.
-///
-/// # Errors
-/// Git's.
-pub async fn ask(repo: &Repo, branch: &str, before: &Oid, after: &Oid) -> Result<Asked> {
-    let trees = refresh::checkouts(repo, branch).await?;
-    let asked = async {
-        let mut said = Vec::new();
-        for tree in &trees {
-            said.push((tree.path.clone(), tree.would_follow(before, after).await?));
-        }
-        Ok(said)
-    };
-    // Both to their ends: a question that is broken off leaves its lock on the tree.
-    let (changed, trees) = tokio::join!(history::changes(repo, before, after), asked);
-    Ok(Asked { before: before.clone(), after: after.clone(), changed: changed?, trees: trees? })
+    /// What changes from `expected` to `commit`, where that is known already ([`history::changes`]).
+    pub changed: Option<Vec<Changed>>,
 }
 
 /// What landed.
@@ -109,31 +79,42 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     let changed = could_all_follow(repo, scratch, landing, &trees).await?;
     move_branch(repo, scratch, landing, &full_ref).await?;
     let mut followed: Vec<&Checkout> = Vec::new();
-    for tree in &trees {
+    // A tree whose user has switched it to something else since it was asked has nothing to follow any more.
+    for tree in trees.iter().filter(|tree| !tree.has_left(&landing.branch)) {
         if let Err(error) = tree.follow(&landing.expected, &landing.commit, &changed).await {
             let stuck = Stuck { tree, error, followed: &followed };
             return Err(take_back(repo, landing, &full_ref, &changed, stuck).await);
         }
         followed.push(tree);
     }
-    let mut shown: Vec<PathBuf> = trees.into_iter().map(|tree| tree.path).collect();
+    let mut shown: Vec<PathBuf> = followed.into_iter().map(|tree| tree.path.clone()).collect();
     // Whoever switched a tree to the branch in this moment sees it as it was before.
     shown.extend(complete(repo, scratch, landing, &shown, Some(changed)).await?);
     Ok(done(shown, false))
 }
 
-/// Asks every tree whether it could follow, where that wasn't done ahead; gives what changes.
+/// Asks every tree whether it could follow; gives what changes. Right before the branch moves: the longer ago a tree was
+/// asked, the more its user may have done to it since.
 async fn could_all_follow(repo: &Repo, scratch: &Path, landing: &Landing, trees: &[Checkout]) -> Result<Vec<Changed>> {
     trees.iter().try_for_each(Checkout::check_idle)?;
     let (before, after) = (&landing.expected, &landing.commit);
-    let ahead = landing.asked.clone().filter(|asked| (&asked.before, &asked.after) == (before, after));
-    let Asked { changed, trees: said, .. } = match ahead {
-        Some(asked) => asked,
-        None => ask(repo, &landing.branch, before, after).await?,
+    let asked = async {
+        let mut all = Vec::new();
+        for tree in trees {
+            all.push(tree.would_follow(before, after).await?);
+        }
+        Ok::<_, Error>(all)
     };
-    for tree in trees {
-        // One that shows the branch only since then has said nothing.
-        let would = said.iter().any(|(path, would)| *path == tree.path && *would);
+    let changes = async {
+        match &landing.changed {
+            Some(known) => Ok(known.clone()),
+            None => history::changes(repo, before, after).await,
+        }
+    };
+    // Both to their ends: a question that is broken off leaves its lock on the tree.
+    let (changed, would) = tokio::join!(changes, asked);
+    let changed = changed?;
+    for (tree, would) in trees.iter().zip(would?) {
         if !would || !tree.is_unobstructed(&changed) {
             tree.check_not_deleted(&paths(&changed)).await?;
             tree.could_follow(scratch, before, after, &changed).await?;
@@ -212,13 +193,7 @@ async fn take_back(repo: &Repo, landing: &Landing, full_ref: &str, changed: &[Ch
 }
 
 /// The branch is there already: whatever is undone in the trees, but for `done`, is done now. `changed` where it is known.
-async fn complete(
-    repo: &Repo,
-    scratch: &Path,
-    landing: &Landing,
-    done: &[PathBuf],
-    changed: Option<Vec<Changed>>,
-) -> Result<Vec<PathBuf>> {
+async fn complete(repo: &Repo, scratch: &Path, landing: &Landing, done: &[PathBuf], changed: Option<Vec<Changed>>) -> Result<Vec<PathBuf>> {
     let mut late = refresh::checkouts(repo, &landing.branch).await?;
     late.retain(|tree| tree.attached && !done.contains(&tree.path));
     if late.is_empty() {

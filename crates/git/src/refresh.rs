@@ -127,6 +127,11 @@ impl Checkout {
         self.git.call(stage, &self.path)
     }
 
+    /// Whether it was on `branch` and plainly isn't any more.
+    pub(crate) fn has_left(&self, branch: &str) -> bool {
+        self.attached && head_in(&self.git_dir).is_some_and(|head| head.as_deref() != Some(branch))
+    }
+
     /// Refuses while an operation is in progress.
     pub(crate) fn check_idle(&self) -> Result<()> {
         match self.operation {

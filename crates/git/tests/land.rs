@@ -249,6 +249,22 @@ async fn a_lock_held_for_a_moment_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_tree_whose_user_leaves_the_branch_at_the_last_moment_is_left_as_it_is() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    yard.lab.git_in(&yard.main, &["branch", "elsewhere", made.target_before.as_str()]).await;
+    // The hook plays a user who switches just when the branch moves.
+    let leave = format!("[ \"$1\" = committed ] && env -u GIT_DIR git -C '{}' checkout -q elsewhere\nexit 0", yard.main.display());
+    script(&yard.main.join(".git/hooks/reference-transaction"), &leave);
+    let landed = yard.land(&made.target_before, &made.commit).await.unwrap();
+    std::fs::remove_file(yard.main.join(".git/hooks/reference-transaction")).unwrap();
+    assert_eq!((landed.trees, yard.target().await), (Vec::new(), made.commit.clone()));
+    assert_eq!(yard.status(&yard.main).await, "");
+    yard.lab.git_in(&yard.main, &["checkout", "-q", "main"]).await;
+    assert_landed(&yard, &made).await;
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+#[tokio::test]
 async fn a_tree_that_refuses_at_the_last_moment_takes_the_branch_back() {
     let (yard, made) = ready(Strategy::Merge).await;
     // The hook plays a user who edits the file just when the branch moves.

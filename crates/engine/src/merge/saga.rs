@@ -11,8 +11,8 @@ use std::future::Future;
 use taskyard_domain::id::WorktreeId;
 use taskyard_domain::merge::{Kind, MergeRecord, State};
 use taskyard_domain::{Error, Result};
-use taskyard_git::history::Fork;
-use taskyard_git::land::{Asked, Landed, Landing, ask, land};
+use taskyard_git::history::{Changed, Fork};
+use taskyard_git::land::{Landed, Landing, land};
 use taskyard_git::merge::{Merge, compute_unkept};
 use taskyard_git::revert::{self, Revert, compute_again_unkept};
 use taskyard_git::{Error as Git, Oid, history};
@@ -36,14 +36,8 @@ pub(crate) enum Outcome {
     },
 }
 
-/// A record whose result is computed, and what the trees said to it.
-type Computed = (MergeRecord, Option<Asked>);
-
-/// Asks the trees that show the target of `record` whether they could follow it to `commit`.
-async fn ask_ahead(bench: &Bench, record: &MergeRecord, commit: &Oid) -> Option<Asked> {
-    let before = Oid::parse(&record.target_before)?;
-    ask(&bench.repo, &record.target, &before, commit).await.ok()
-}
+/// A record whose result is computed, and what it changes in the target.
+type Computed = (MergeRecord, Option<Vec<Changed>>);
 
 /// Why a step stopped.
 pub(super) enum Stop {
@@ -90,7 +84,7 @@ impl Engine {
             Begun::Nothing(tip) => return Ok(Outcome::Nothing { tip }),
             Begun::Record(record, fork) => (*record, fork),
         };
-        match self.compute_asking(&bench, &record, Some(&fork)).await {
+        match self.compute_listing(&bench, &record, Some(&fork)).await {
             Ok(computed) => self.finish_computed(caller, &bench, computed).await.map(|done| Outcome::Landed(Box::new(done))),
             Err(Stop::Git(Git::Conflict { .. })) if wish.on_conflict == OnConflict::LeaveOpen => {
                 self.open_conflict(caller, &bench, record).await
@@ -108,7 +102,7 @@ impl Engine {
 
     /// Computes a merge or revert whose intent is written; gives it up when that fails.
     pub(super) async fn finish_prepared(&self, caller: &Caller, bench: &Bench, record: MergeRecord, branch: &str) -> Result<Concluded> {
-        match self.compute_asking(bench, &record, None).await {
+        match self.compute_listing(bench, &record, None).await {
             Ok(computed) => self.finish_computed(caller, bench, computed).await,
             Err(stop) => {
                 self.give_up(bench, &record).await?;
@@ -118,8 +112,8 @@ impl Engine {
     }
 
     /// Lands and concludes what is computed. When the target can't be moved, nothing has changed.
-    async fn finish_computed(&self, caller: &Caller, bench: &Bench, (record, asked): Computed) -> Result<Concluded> {
-        match self.land_asked(bench, &record, asked).await {
+    async fn finish_computed(&self, caller: &Caller, bench: &Bench, (record, changed): Computed) -> Result<Concluded> {
+        match self.land_changing(bench, &record, changed).await {
             Ok(_) => self.conclude_surely(caller, bench, &record).await,
             Err(error) if self.has_moved(bench, &record).await? => Err(landed(&record, &fold::git(error))),
             Err(error) => {
@@ -130,9 +124,9 @@ impl Engine {
     }
 
     /// Step 3: the result, computed in scratch space and written to the record. No ref needs to keep it: it lands in a
-    /// moment, and a merge that a crash keeps from landing is given up. Meanwhile the trees are asked whether they
-    /// could follow; what they can't answer now the next step asks.
-    async fn compute_asking(&self, bench: &Bench, record: &MergeRecord, fork: Option<&Fork>) -> Result<Computed, Stop> {
+    /// moment, and a merge that a crash keeps from landing is given up. Meanwhile is listed what it changes; where
+    /// that fails the next step asks again.
+    async fn compute_listing(&self, bench: &Bench, record: &MergeRecord, fork: Option<&Fork>) -> Result<Computed, Stop> {
         taskyard_git::scratch::make(&bench.scratch).map_err(Stop::Git)?;
         let commit = match record.kind {
             Kind::Merge => self.compute_merge(bench, record, fork).await?,
@@ -141,14 +135,15 @@ impl Engine {
         let mut computed = record.clone();
         computed.state = State::Computed;
         computed.target_after = Some(commit.to_string());
-        let (stored, asked) = tokio::join!(self.store_record(computed), ask_ahead(bench, record, &commit));
-        Ok((stored?, asked))
+        let before = oid(&record.target_before)?;
+        let (stored, changed) = tokio::join!(self.store_record(computed), history::changes(&bench.repo, &before, &commit));
+        Ok((stored?, changed.ok()))
     }
 
     /// The same for who does the steps one by one.
     #[cfg(test)]
     pub(super) async fn compute_step(&self, bench: &Bench, record: &MergeRecord, fork: Option<&Fork>) -> Result<MergeRecord, Stop> {
-        self.compute_asking(bench, record, fork).await.map(|(record, _)| record)
+        self.compute_listing(bench, record, fork).await.map(|(record, _)| record)
     }
 
     async fn compute_merge(&self, bench: &Bench, record: &MergeRecord, fork: Option<&Fork>) -> Result<Oid, Stop> {
@@ -198,10 +193,10 @@ impl Engine {
 
     /// Step 4: the target moves, and the trees that show it follow. Again: completes what is missing.
     pub(super) async fn land_step(&self, bench: &Bench, record: &MergeRecord) -> taskyard_git::Result<Landed> {
-        self.land_asked(bench, record, None).await
+        self.land_changing(bench, record, None).await
     }
 
-    async fn land_asked(&self, bench: &Bench, record: &MergeRecord, asked: Option<Asked>) -> taskyard_git::Result<Landed> {
+    async fn land_changing(&self, bench: &Bench, record: &MergeRecord, changed: Option<Vec<Changed>>) -> taskyard_git::Result<Landed> {
         let unreadable = || Git::Unreadable { stage: "land", what: format!("the merge record {} names no commits", record.id) };
         let after = record.target_after.as_deref().and_then(Oid::parse).ok_or_else(unreadable)?;
         let tip = Oid::parse(&record.tip).filter(|_| record.kind == Kind::Merge);
@@ -216,7 +211,7 @@ impl Engine {
             reason: format!("taskyard: {} {}", record.kind, record.id),
             policy: taskyard_git::Policy { hooks: bench.repository.hook_policy, sign: bench.repository.sign_policy },
             keep,
-            asked,
+            changed,
         };
         land(&bench.repo, &bench.scratch, &landing).await
     }

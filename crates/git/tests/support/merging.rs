@@ -147,6 +147,6 @@ pub fn landing(branch: &str, before: &Oid, after: &Oid) -> Landing {
         reason: "taskyard: merge".into(),
         policy: Policy::default(),
         keep: None,
-        asked: None,
+        changed: None,
     }
 }
