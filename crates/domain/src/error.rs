@@ -97,10 +97,22 @@ pub struct Error {
     pub hint: Option<String>,
 }
 
+/// Longest message, bytes.
+const LONGEST: usize = 4000;
+
+fn bounded(message: String) -> String {
+    if message.len() <= LONGEST {
+        return message;
+    }
+    let (start, end) = (message.floor_char_boundary(LONGEST - 600), message.ceil_char_boundary(message.len() - 500));
+    format!("{} […] {}", message.get(..start).unwrap_or_default(), message.get(end..).unwrap_or_default())
+}
+
 impl Error {
-    /// An error of `class` that says `message`.
+    /// An error of `class` that says `message`; of a very long one, which repeats what a caller typed or a program
+    /// said, the beginning and the end.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), field: None, details: None, hint: None }
+        Self { class, message: bounded(message.into()), field: None, details: None, hint: None }
     }
 
     /// `INVALID_ARGUMENT` about `field`.
@@ -168,6 +180,14 @@ impl Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_never_endless() {
+        let error = Error::not_found("task", format!("{}end", "é".repeat(50_000)));
+        assert!(error.message.len() <= LONGEST, "{} bytes", error.message.len());
+        assert!(error.message.starts_with("there is no task éé") && error.message.ends_with("ééend"), "{}", error.message);
+        assert_eq!(Error::not_found("task", "TY-1").message, "there is no task TY-1");
+    }
 
     #[test]
     fn the_wire_code_is_the_serialised_class() {

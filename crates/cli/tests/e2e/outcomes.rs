@@ -69,6 +69,17 @@ async fn what_goes_wrong_with_an_agent_fails_its_task_with_the_cause() {
 }
 
 #[tokio::test]
+async fn a_turn_without_a_word_or_a_deed_fails_and_says_where_to_look() {
+    let yard = Yard::new().await;
+    let silent = failure(&yard, json!([{ "stop": "end_turn" }])).await;
+    assert_eq!(silent, "the agent ended its turn without a word or a deed; its login, its model or its limits may be why");
+    // One that has worked in silence is believed.
+    let task = yard.queue("Work in silence", json!([{ "shell": "echo a > a.txt" }])).await;
+    yard.reviewable(&task).await;
+    assert_eq!(yard.outcomes(&task).await, ["succeeded"]);
+}
+
+#[tokio::test]
 async fn an_agent_that_cannot_be_started_fails_its_task_and_says_which_program() {
     let yard = Yard::new().await;
     yard.agent("lost", json!({ "command": ["/nowhere/agent"] })).await;
