@@ -6,7 +6,7 @@ mod task;
 mod work;
 
 pub use agent::{AgentAdd, AgentCommand};
-pub use claim::{Audit, BacklogAdd, BacklogCommand, BacklogList, Claim, Complete, InWorkspace, Next, StepCommand, WorkspaceCommand};
+pub use claim::{Audit, BacklogAdd, BacklogCommand, BacklogList, Claim, Complete, Next, StepCommand, WorkspaceCommand};
 pub use task::{Add, Answer, Diff, List, Merge, Preview, Review, Run, TaskCommand};
 pub use work::{ListCommand, QueueCommand, RepositoryCommand, SettingsCommand, SnapshotCommand, WorktreeCommand};
 
@@ -35,6 +35,9 @@ pub struct Global {
     /// The data folder [default: $XDG_DATA_HOME/taskyard]
     #[arg(long, global = true, env = "TASKYARD_DATA_DIR", value_name = "DIR", help_heading = "Connection")]
     pub data_dir: Option<PathBuf>,
+    /// Workspace, by slug or UUID; the only one without it
+    #[arg(long = "workspace", id = "in_workspace", global = true, env = "TASKYARD_WORKSPACE", value_name = "WORKSPACE")]
+    pub workspace: Option<String>,
     /// Print the answer as JSON
     #[arg(long, global = true)]
     pub json: bool,

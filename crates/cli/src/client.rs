@@ -12,18 +12,39 @@ use taskyard_domain::id::ListId;
 pub struct Client {
     http: reqwest::Client,
     url: String,
+    workspace: Option<String>,
 }
+
+/// Operations that look into one workspace, and the argument that names it.
+const IN_WORKSPACE: &[(&str, &str)] = &[
+    ("create_list", "workspace_id"),
+    ("list_task_lists", "workspace_id"),
+    ("list_tasks", "workspace_id"),
+    ("list_runs", "workspace_id"),
+    ("list_worktrees", "workspace_id"),
+    ("list_pending_questions", "workspace_id"),
+    ("agent_add", "workspace"),
+    ("agent_remove", "workspace"),
+    ("agent_unlimit", "workspace"),
+    ("repository_list", "workspace"),
+];
 
 impl Client {
     /// The server that `global` names or its data folder tells of.
     pub fn find(global: &Global) -> Result<Self> {
-        Self::at(discover::find(global)?)
+        let workspace = global.workspace.clone().filter(|handle| !handle.trim().is_empty());
+        Ok(Self { workspace, ..Self::at(discover::find(global)?)? })
     }
 
     /// The server at `url`.
     pub fn at(url: String) -> Result<Self> {
         let http = reqwest::Client::builder().no_proxy().build().map_err(|e| machine("setting up HTTP", e))?;
-        Ok(Self { http, url })
+        Ok(Self { http, url, workspace: None })
+    }
+
+    /// The workspace that the caller names, for every command.
+    pub fn workspace(&self) -> Option<&str> {
+        self.workspace.as_deref()
     }
 
     /// Where the server is.
@@ -35,7 +56,13 @@ impl Client {
     ///
     /// # Errors
     /// The server's error as it is; `UNAVAILABLE` when it can't be reached.
-    pub async fn call(&self, operation: &str, arguments: Value) -> Result<Value> {
+    pub async fn call(&self, operation: &str, mut arguments: Value) -> Result<Value> {
+        let place = IN_WORKSPACE.iter().find(|(known, _)| *known == operation);
+        if let (Some((_, argument)), Some(workspace)) = (place, &self.workspace)
+            && arguments.get(argument).is_none_or(Value::is_null)
+        {
+            arguments[*argument] = workspace.as_str().into();
+        }
         let unreachable = |error: reqwest::Error| {
             Error::unavailable(format!("the server at {} doesn't answer: {error}", self.url)).with_hint("start it with `taskyard serve`")
         };

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn global(dir: &Path) -> Global {
-        Global { server: None, data_dir: Some(dir.into()), json: false }
+        Global { server: None, data_dir: Some(dir.into()), workspace: None, json: false }
     }
 
     #[test]

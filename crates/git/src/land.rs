@@ -79,13 +79,16 @@ pub async fn land(repo: &Repo, scratch: &Path, landing: &Landing) -> Result<Land
     let changed = could_all_follow(repo, scratch, landing, &trees).await?;
     move_branch(repo, scratch, landing, &full_ref).await?;
     let mut followed: Vec<&Checkout> = Vec::new();
-    // A tree whose user has switched it to something else since it was asked has nothing to follow any more.
-    for tree in trees.iter().filter(|tree| !tree.has_left(&landing.branch)) {
-        if let Err(error) = tree.follow(&landing.expected, &landing.commit, &changed).await {
-            let stuck = Stuck { tree, error, followed: &followed };
-            return Err(take_back(repo, landing, &full_ref, &changed, stuck).await);
+    for tree in &trees {
+        match tree.follow_on(&landing.branch, &landing.expected, &landing.commit, &changed).await {
+            Ok(true) => followed.push(tree),
+            // Its user has switched it to something else since it was asked.
+            Ok(false) => {}
+            Err(error) => {
+                let stuck = Stuck { tree, error, followed: &followed };
+                return Err(take_back(repo, landing, &full_ref, &changed, stuck).await);
+            }
         }
-        followed.push(tree);
     }
     let mut shown: Vec<PathBuf> = followed.into_iter().map(|tree| tree.path.clone()).collect();
     // Whoever switched a tree to the branch in this moment sees it as it was before.

@@ -15,6 +15,11 @@ use crate::runner::{Call, Git, path_from, split_nul};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a tree whose index is locked is left alone before it is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The names of changed files.
 pub(crate) fn paths(changed: &[Changed]) -> Vec<FilePath> {
@@ -183,6 +188,22 @@ impl Checkout {
         let answer = call.arg(before).arg(after).run().await;
         self.check_nothing_hidden(changed).await?;
         self.explain(answer.map(drop), before, &paths(changed)).await
+    }
+
+    /// Follows from `before` to `after` unless its user has switched it from `branch` to something else meanwhile, also
+    /// while its index was locked; says whether it follows.
+    pub(crate) async fn follow_on(&self, branch: &str, before: &Oid, after: &Oid, changed: &[Changed]) -> Result<bool> {
+        let give_up = Instant::now() + self.git.limits().lock;
+        while !self.has_left(branch) {
+            let call = self.call("refresh a tree").args(["read-tree", "-m", "-u", "--no-recurse-submodules"]).arg(before).arg(after);
+            match call.once().run().await {
+                Err(Error::Locked { .. }) if Instant::now() < give_up => tokio::time::sleep(LOOK_AGAIN).await,
+                Ok(_) => return Ok(true),
+                // What it says of the tree the usual way finds out.
+                Err(_) => return self.follow(before, after, changed).await.map(|()| true),
+            }
+        }
+        Ok(false)
     }
 
     /// Follows from `before` to `after`. Does nothing where index and files are at `after` already.

@@ -28,7 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 const QUEUE: usize = 1024;
 /// Commands in one commit at most.
 const GROUP: usize = 64;
-/// How long an open group waits for the next command at most, however long a commit takes.
+/// How long an open group waits for more commands at most, however long a commit takes.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// A command with its caller, its type forgotten.
@@ -102,10 +102,11 @@ struct Company {
 }
 
 impl Company {
-    /// How long a group of `commands` waits for one more: not at all once it is as large as the one before, else
-    /// as long as committing without that one would cost anyway.
-    fn patience(self, commands: usize) -> Option<Duration> {
-        (commands < self.size).then(|| self.commit.min(PATIENCE))
+    /// How long a group that was begun then and has so many commands waits for one more: not at all once it is as
+    /// large as the one before, and in all no longer than committing without that one would cost anyway.
+    fn patience(self, begun: Instant, commands: usize) -> Option<Duration> {
+        let left = self.commit.min(PATIENCE).saturating_sub(begun.elapsed());
+        (commands < self.size && !left.is_zero()).then_some(left)
     }
 }
 
@@ -192,17 +193,17 @@ impl Loop {
         }
     }
 
-    /// What waits, or comes while an open group of `commands` is patient.
-    fn more(&self, commands: usize) -> Option<Message> {
+    /// What waits, or comes while an open group is patient.
+    fn more(&self, begun: Instant, commands: usize) -> Option<Message> {
         if let Ok(message) = self.messages.try_recv() {
             return Some(message);
         }
-        self.company.patience(commands).and_then(|patience| self.messages.recv_timeout(patience).ok())
+        self.company.patience(begun, commands).and_then(|patience| self.messages.recv_timeout(patience).ok())
     }
 
     /// Runs `first` and whatever comes with it, commits, answers. A request to close is returned.
     async fn group(&mut self, first: Box<dyn Command>) -> Option<oneshot::Sender<()>> {
-        let mut closing = None;
+        let (mut closing, begun) = (None, Instant::now());
         let mut ran: Vec<Box<dyn Command>> = Vec::new();
         let mut woken: Vec<Woken> = Vec::new();
         let mut next = Some(first);
@@ -229,7 +230,7 @@ impl Loop {
             if ran.len() >= GROUP || state.is_err() {
                 break;
             }
-            match self.more(ran.len()) {
+            match self.more(begun, ran.len()) {
                 Some(Message::Command(command)) => next = Some(command),
                 Some(Message::Close(done)) => closing = Some(done),
                 None => {}
@@ -238,8 +239,9 @@ impl Loop {
         if state.is_ok() && open != Open::No {
             let begun = Instant::now();
             state = self.statement("COMMIT").await;
-            self.company = Company { size: ran.len(), commit: begun.elapsed() };
+            self.company.commit = begun.elapsed();
         }
+        self.company.size = ran.len();
         if state.is_err() {
             self.recover().await;
         }

@@ -3,21 +3,11 @@
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Which workspace.
-#[derive(Debug, Clone, Args)]
-pub struct InWorkspace {
-    /// Workspace, by slug or UUID; the only one without it
-    #[arg(long, env = "TASKYARD_WORKSPACE", value_name = "WORKSPACE")]
-    pub workspace: Option<String>,
-}
-
 /// `taskyard claim`
 #[derive(Debug, Args)]
 pub struct Claim {
     /// UUID or short id
     pub task: String,
-    #[command(flatten)]
-    pub place: InWorkspace,
     /// What the claimer calls itself; claiming again under the same name gives the same run
     #[arg(long = "as", value_name = "LABEL")]
     pub label: Option<String>,
@@ -32,8 +22,6 @@ pub struct Claim {
 /// `taskyard next`
 #[derive(Debug, Args)]
 pub struct Next {
-    #[command(flatten)]
-    pub place: InWorkspace,
     /// What the claimer calls itself
     #[arg(long = "as", value_name = "LABEL")]
     pub label: Option<String>,
@@ -53,8 +41,6 @@ pub struct Next {
 pub struct Complete {
     /// The run that the claim gave
     pub run: String,
-    #[command(flatten)]
-    pub place: InWorkspace,
     /// done, failed or abandoned
     #[arg(long, default_value = "done")]
     pub outcome: String,
@@ -76,8 +62,6 @@ pub enum BacklogCommand {
     Import {
         /// The folder
         folder: PathBuf,
-        #[command(flatten)]
-        place: InWorkspace,
         /// Make items anew that were deleted in Taskyard
         #[arg(long)]
         recreate: bool,
@@ -86,16 +70,12 @@ pub enum BacklogCommand {
     Export {
         /// The folder
         folder: PathBuf,
-        #[command(flatten)]
-        place: InWorkspace,
     },
 }
 
 /// `taskyard backlog list`
 #[derive(Debug, Args)]
 pub struct BacklogList {
-    #[command(flatten)]
-    pub place: InWorkspace,
     /// plan, epic or task
     #[arg(long)]
     pub kind: Option<String>,
@@ -126,8 +106,6 @@ pub struct BacklogAdd {
     pub kind: String,
     /// One line
     pub title: String,
-    #[command(flatten)]
-    pub place: InWorkspace,
     /// Its name; made from the title without it
     #[arg(long)]
     pub slug: Option<String>,
@@ -234,8 +212,6 @@ pub enum StepCommand {
 /// `taskyard audit`
 #[derive(Debug, Args)]
 pub struct Audit {
-    #[command(flatten)]
-    pub place: InWorkspace,
     /// Only about this task, run, list …
     #[arg(long, value_name = "ID")]
     pub about: Option<String>,

@@ -27,14 +27,14 @@ pub async fn run(client: &Client, show: &Show, command: BacklogCommand) -> Resul
     match command {
         BacklogCommand::List(list) => self::list(client, show, list).await,
         BacklogCommand::Add(add) => self::add(client, show, add).await,
-        BacklogCommand::Import { folder, place, recreate } => {
-            let workspace = workspace(client, &place).await?;
+        BacklogCommand::Import { folder, recreate } => {
+            let workspace = workspace(client).await?;
             let (files, mut told) = read_folder(&folder)?;
-            told.extend(import(client, &workspace, &files, recreate).await?);
+            told.extend(import(client, &workspace, &files, &json!({ "recreate": recreate })).await?);
             report(show, told, "imported")
         }
-        BacklogCommand::Export { folder, place } => {
-            let workspace = workspace(client, &place).await?;
+        BacklogCommand::Export { folder } => {
+            let workspace = workspace(client).await?;
             export(client, show, &workspace, &folder).await
         }
     }
@@ -42,7 +42,7 @@ pub async fn run(client: &Client, show: &Show, command: BacklogCommand) -> Resul
 
 async fn list(client: &Client, show: &Show, list: BacklogList) -> Result<()> {
     let arguments = json!({
-        "workspace": workspace(client, &list.place).await?, "kind": list.kind, "status": list.status, "plan_slug": list.plan,
+        "workspace": workspace(client).await?, "kind": list.kind, "status": list.status, "plan_slug": list.plan,
         "epic_slug": list.epic, "claimable_only": list.claimable, "limit": list.limit, "cursor": list.cursor,
     });
     let mut answer = client.call("list_backlog", arguments).await?;
@@ -66,7 +66,7 @@ async fn list(client: &Client, show: &Show, list: BacklogList) -> Result<()> {
 
 async fn add(client: &Client, show: &Show, add: BacklogAdd) -> Result<()> {
     let arguments = json!({
-        "workspace": workspace(client, &add.place).await?, "kind": add.kind, "title": add.title, "slug": add.slug,
+        "workspace": workspace(client).await?, "kind": add.kind, "title": add.title, "slug": add.slug,
         "body_markdown": add.body.map(or_stdin).transpose()?, "plan_slug": add.plan, "epic_slug": add.epic,
         "status": if add.ready { "ready" } else { "draft" }, "priority": add.priority, "idempotency_key": add.key,
     });
@@ -129,7 +129,7 @@ fn walk(folder: &Path, at: &mut PathBuf, found: &mut Vec<PathBuf>) -> Result<()>
 }
 
 /// Imports files in as many calls as it takes: plans, then epics, then tasks. Two files of one item are refused both.
-async fn import(client: &Client, workspace: &str, files: &[Found], recreate: bool) -> Result<Vec<Value>> {
+async fn import(client: &Client, workspace: &str, files: &[Found], how: &Value) -> Result<Vec<Value>> {
     let mut by_item: HashMap<(Kind, String), Vec<&str>> = HashMap::new();
     let mut ranked = Vec::new();
     for file in files {
@@ -154,20 +154,23 @@ async fn import(client: &Client, workspace: &str, files: &[Found], recreate: boo
         bytes += file.text.len();
         batch.push(json!({ "path": file.path, "text": file.text }));
         if batch.len() >= AT_ONCE.0 || bytes >= AT_ONCE.1 {
-            all.extend(send(client, workspace, std::mem::take(&mut batch), recreate).await?);
+            all.extend(send(client, workspace, std::mem::take(&mut batch), how).await?);
             bytes = 0;
         }
     }
-    all.extend(send(client, workspace, batch, recreate).await?);
+    all.extend(send(client, workspace, batch, how).await?);
     all.sort_by(|a, b| text(a, "path").cmp(text(b, "path")));
     Ok(all)
 }
 
-async fn send(client: &Client, workspace: &str, files: Vec<Value>, recreate: bool) -> Result<Vec<Value>> {
+async fn send(client: &Client, workspace: &str, files: Vec<Value>, how: &Value) -> Result<Vec<Value>> {
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let answer = client.call("backlog_import", json!({ "workspace": workspace, "files": files, "recreate": recreate })).await?;
+    let mut arguments = how.clone();
+    arguments["workspace"] = workspace.into();
+    arguments["files"] = files.into();
+    let answer = client.call("backlog_import", arguments).await?;
     Ok(answer["files"].as_array().cloned().unwrap_or_default())
 }
 
@@ -184,7 +187,7 @@ fn report(show: &Show, files: Vec<Value>, what: &str) -> Result<()> {
     if open == 0 {
         return Ok(());
     }
-    Err(Error::conflict(format!("{open} of the files need a decision; both sides are as they were"))
+    Err(Error::conflict(format!("{open} of the files need a decision; what they are about is as it was on both sides"))
         .with_hint("change the file or the item, then repeat the command"))
 }
 
@@ -223,7 +226,7 @@ async fn export(client: &Client, show: &Show, workspace: &str, folder: &Path) ->
         }));
     }
     // That both sides agree now is recorded only once the files are there.
-    import(client, workspace, &written, false).await?;
+    import(client, workspace, &written, &json!({ "only_agree": true })).await?;
     told_of.sort_by(|a, b| text(a, "path").cmp(text(b, "path")));
     report(show, told_of, "exported")
 }

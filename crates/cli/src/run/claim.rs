@@ -1,6 +1,6 @@
 //! `taskyard claim`, `next`, `complete`, `workspace`, `step` and `audit`.
 
-use crate::args::{Audit, Claim, Complete, InWorkspace, Next, StepCommand, WorkspaceCommand};
+use crate::args::{Audit, Claim, Complete, Next, StepCommand, WorkspaceCommand};
 use crate::client::Client;
 use crate::fail::Result;
 use crate::run::{or_stdin, text};
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use taskyard_domain::Error;
 
 /// The workspace that a command is about: as it is named, else the only one.
-pub async fn workspace(client: &Client, place: &InWorkspace) -> Result<String> {
-    if let Some(handle) = &place.workspace {
-        return Ok(handle.clone());
+pub async fn workspace(client: &Client) -> Result<String> {
+    if let Some(handle) = client.workspace() {
+        return Ok(handle.to_owned());
     }
     only(&client.call("list_workspaces", json!({})).await?)
 }
@@ -27,7 +27,7 @@ fn only(answer: &Value) -> Result<String> {
 /// `taskyard claim`
 pub async fn claim(client: &Client, show: &Show, claim: Claim) -> Result<()> {
     let arguments = json!({
-        "workspace": workspace(client, &claim.place).await?, "backlog_item_id": claim.task, "actor_user_id": claim.label,
+        "workspace": workspace(client).await?, "backlog_item_id": claim.task, "actor_user_id": claim.label,
         "notes": claim.notes, "idempotency_key": claim.key,
     });
     claimed(show, &client.call("claim_task", arguments).await?)
@@ -40,7 +40,7 @@ pub async fn next(client: &Client, show: &Show, next: Next) -> Result<()> {
         None => None,
     };
     let arguments = json!({
-        "workspace": workspace(client, &next.place).await?, "actor_user_id": next.label, "workflow_id": list, "notes": next.notes,
+        "workspace": workspace(client).await?, "actor_user_id": next.label, "workflow_id": list, "notes": next.notes,
         "idempotency_key": next.key,
     });
     let answer = client.call("claim_next_task", arguments).await?;
@@ -62,7 +62,7 @@ fn claimed(show: &Show, answer: &Value) -> Result<()> {
 /// `taskyard complete`
 pub async fn complete(client: &Client, show: &Show, complete: Complete) -> Result<()> {
     let arguments = json!({
-        "workspace": workspace(client, &complete.place).await?, "run_id": complete.run, "outcome": complete.outcome,
+        "workspace": workspace(client).await?, "run_id": complete.run, "outcome": complete.outcome,
         "summary": complete.summary, "notes": complete.notes,
     });
     let answer = client.call("complete_task", arguments).await?;
@@ -124,7 +124,7 @@ pub async fn steps(client: &Client, show: &Show, command: StepCommand) -> Result
 /// `taskyard audit`
 pub async fn audit(client: &Client, show: &Show, audit: Audit) -> Result<()> {
     let arguments = json!({
-        "workspace": workspace(client, &audit.place).await?, "target_id": audit.about, "action": audit.action, "limit": audit.limit,
+        "workspace": workspace(client).await?, "target_id": audit.about, "action": audit.action, "limit": audit.limit,
         "cursor": audit.cursor,
     });
     let answer = client.call("get_audit_log", arguments).await?;

@@ -204,9 +204,39 @@ async fn a_folder_of_files_and_the_backlog_follow_each_other() {
     assert_eq!(server.cli(&["backlog", "export", at]).await.code, 4);
     assert!(std::fs::read_to_string(&task).unwrap().contains("File's text"), "never overwritten");
     assert_eq!(server.call("get_task", json!({ "task_id": "TY-2" })).await["description"], "Other text");
+    // An export that writes one field takes none of the file's own.
+    server.call("update_task", json!({ "task_id": "TY-2", "title": "New title", "description": "Text" })).await;
+    assert_eq!(server.cli(&["backlog", "export", at]).await.code, 4);
+    let file = std::fs::read_to_string(&task).unwrap();
+    assert!(file.contains("New title") && file.contains("File's text"), "{file}");
+    assert_eq!(server.call("get_task", json!({ "task_id": "TY-2" })).await["description"], "Text");
+    let imported = server.cli(&["backlog", "import", at]).await;
+    assert_eq!((imported.code, imported.out.contains("body")), (0, true), "{imported:?}");
+    assert_eq!(server.call("get_task", json!({ "task_id": "TY-2" })).await["description"], "File's text");
     let elsewhere = server.folder().join("elsewhere");
     assert_eq!(server.cli(&["backlog", "export", elsewhere.to_str().unwrap()]).await.code, 0);
     assert!(std::fs::read_to_string(elsewhere.join("Task-t.md")).unwrap().contains("owner: ada"));
     let missing = server.cli(&["backlog", "import", "/nowhere/at/all"]).await;
     assert_eq!((missing.code, missing.err.contains("/nowhere/at/all")), (2, true), "{missing:?}");
+}
+
+#[tokio::test]
+async fn every_command_takes_a_workspace_where_there_are_several() {
+    let server = Server::start().await;
+    for command in [
+        &["workspace", "add", "acme"][..],
+        &["--workspace", "acme", "list", "add", "Theirs"],
+        &["--workspace", "default", "list", "add", "Ours"],
+    ] {
+        let done = server.cli(command).await;
+        assert_eq!(done.code, 0, "{command:?}: {done:?}");
+    }
+    let lists = server.cli(&["list", "--workspace", "acme"]).await;
+    assert!(lists.out.contains("Theirs") && !lists.out.contains("Ours"), "{lists:?}");
+    let agent = server.cli(&["--workspace", "acme", "agent", "add", "--name", "a", "--driver", "exec", "--", "true"]).await;
+    let added = server.cli(&["--workspace", "acme", "task", "add", "Do it"]).await;
+    let shown = server.cli(&["--workspace", "acme", "task", "list"]).await;
+    assert_eq!((agent.code, added.code, shown.out.contains("Do it")), (0, 0, true), "{agent:?} {added:?} {shown:?}");
+    let nameless = server.cli(&["task", "list"]).await;
+    assert_eq!((nameless.code, nameless.err.contains("--workspace")), (2, true), "{nameless:?}");
 }

@@ -107,7 +107,11 @@ impl Engine {
             return Ok(Claim { run, workflow_prompt, reclaimed: true });
         }
         check_claimable(task)?;
-        let workflow_prompt = Levels::of(tx, task.clone()).await?.workflow_prompt();
+        let mut workflow_prompt = Levels::of(tx, task.clone()).await?.workflow_prompt();
+        if let Some(asked) = &task.next_prompt {
+            let gap = if workflow_prompt.is_empty() { "" } else { "\n\n" };
+            workflow_prompt += &format!("{gap}Work on this item was sent back or broken off. What is asked for now:\n\n{asked}");
+        }
         let run = self.new_claim(tx, task, claimer, workflow_prompt.clone());
         tx.run_insert(&run).await?;
         change::status(tx, task, Fact::Claimed, Context::default()).await?;
@@ -219,6 +223,10 @@ pub(super) async fn end(tx: &mut Tx, task: &mut Task, run: &mut Run, end: End) -
     let context = Context { open_run: true, unmerged_changes: end.unmerged_changes };
     task.interruptions = 0;
     task.last_outcome = Some(end.outcome);
+    if end.outcome == Outcome::Succeeded {
+        // What was asked for is done now; whoever gives it up leaves it to the next one.
+        task.next_prompt = None;
+    }
     let fails = next(task.status, fact, context)? == Status::Failed && end.outcome == Outcome::Failed;
     if fails || task.status != Status::Failed {
         task.failure = fails.then(|| ending.cause.unwrap_or_else(|| "its claimer gave it up as failed".into()));

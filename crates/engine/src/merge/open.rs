@@ -109,6 +109,10 @@ impl Engine {
 
     /// Lands what a person resolved. Where the target can't be moved, the merge stays open with their work.
     async fn land_resolved(&self, caller: &Caller, bench: &Bench, record: MergeRecord) -> Result<Outcome> {
+        if let Err(error) = self.end_landed_on(bench, &record).await {
+            self.reopen(record).await?;
+            return Err(error);
+        }
         match self.land_step(bench, &record).await {
             Ok(_) => self.conclude_surely(caller, bench, &record).await.map(|done| Outcome::Landed(Box::new(done))),
             Err(error) => {

@@ -1,14 +1,22 @@
 //! What a crash left of merges and reverts is finished or given up, from the records and the repository alone.
 
 use super::open::has_tree;
-use super::{Bench, Concluded};
+use super::{Bench, Concluded, Place};
 use crate::{Caller, Engine, fold};
 use std::path::PathBuf;
-use taskyard_domain::Result;
 use taskyard_domain::id::WorktreeId;
 use taskyard_domain::merge::{MergeRecord, State};
 use taskyard_domain::repository::Repository;
+use taskyard_domain::{Error, Result};
 use taskyard_git::record;
+
+/// Why nothing lands on a target: an earlier merge has moved it, and a tree that shows it can't follow.
+fn unended(other: &MergeRecord, place: &Place, error: taskyard_git::Error) -> Error {
+    let mut error = fold::git(error);
+    let (what, short, target) = (other.kind, &place.task().short_id, &other.target);
+    error.message = format!("an earlier {what} of {short} has moved {target}, and its end comes first: {}", error.message);
+    error
+}
 
 impl Engine {
     /// Settles every merge and revert that isn't ended. Safe and cheap to run at any time: what goes on right now has
@@ -51,21 +59,34 @@ impl Engine {
         self.settle_worktree(&bench, record.worktree_id).await.map(|_| ())
     }
 
-    /// Settles what is unfinished of a worktree's merges, within the repository's turn. Returns what landed. What of the
-    /// repository's other merges has moved a target and isn't at its end is ended first: were something built on it, no
-    /// tree that hasn't followed yet would ever be looked at again.
+    /// Ends what of other merges has moved the target of `record` and isn't at its end, before something is built on it:
+    /// no tree that hasn't followed yet would be looked at again then.
+    ///
+    /// # Errors
+    /// When a tree that shows the moved target can't follow now.
+    pub(super) async fn end_landed_on(&self, bench: &Bench, record: &MergeRecord) -> Result<()> {
+        let records = self.store().read(|read| Box::pin(async move { read.merge_unfinished().await })).await?;
+        let others = records.into_iter().filter(|r| r.id != record.id && r.state == State::Computed && r.target == record.target);
+        for other in others {
+            let Some(place) = self.place_of(other.worktree_id).await? else { continue };
+            // Another workspace may know the same repository.
+            if place.repository.local_path != bench.repository.local_path || !self.has_moved(bench, &other).await? {
+                continue;
+            }
+            self.land_step(bench, &other).await.map_err(|error| unended(&other, &place, error))?;
+            if let Err(error) = self.conclude_step(&Caller::system(), bench, &other).await {
+                tracing::warn!(merge = %other.id, %error, "a merge that landed can't be recorded now");
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles what is unfinished of a worktree's merges, within the repository's turn. Returns what landed.
     ///
     /// # Errors
     /// When a tree that shows the moved target can't follow now, or git or the store fail; the record stays.
     pub(super) async fn settle_worktree(&self, bench: &Bench, worktree: WorktreeId) -> Result<Option<Concluded>> {
         let records = self.store().read(|read| Box::pin(async move { read.merge_unfinished().await })).await?;
-        for other in records.iter().filter(|r| r.worktree_id != worktree && r.state == State::Computed) {
-            let id = other.worktree_id;
-            let of = self.store().read(move |read| Box::pin(async move { read.worktree_fetch(id).await })).await?;
-            if of.is_some_and(|of| of.repository_id == bench.repository.id) && self.has_moved(bench, other).await? {
-                self.settle(bench, other.clone()).await?;
-            }
-        }
         let mut landed = None;
         for record in records.into_iter().filter(|r| r.worktree_id == worktree) {
             landed = self.settle(bench, record).await?.or(landed);

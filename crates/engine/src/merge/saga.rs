@@ -113,6 +113,10 @@ impl Engine {
 
     /// Lands and concludes what is computed. When the target can't be moved, nothing has changed.
     async fn finish_computed(&self, caller: &Caller, bench: &Bench, (record, changed): Computed) -> Result<Concluded> {
+        if let Err(error) = self.end_landed_on(bench, &record).await {
+            self.give_up(bench, &record).await?;
+            return Err(unchanged(error));
+        }
         match self.land_changing(bench, &record, changed).await {
             Ok(_) => self.conclude_surely(caller, bench, &record).await,
             Err(error) if self.has_moved(bench, &record).await? => Err(landed(&record, &fold::git(error))),

@@ -38,6 +38,9 @@ pub struct BacklogImport {
     /// Makes items anew that were deleted here.
     #[serde(default)]
     pub recreate: bool,
+    /// Only records where both sides agree, as after an export; takes nothing over.
+    #[serde(default)]
+    pub only_agree: bool,
 }
 
 /// What became of a file.
@@ -115,8 +118,8 @@ impl Engine {
                 done[index] = Some(ImportedFile::noted(&path, "refused", note));
                 continue;
             }
-            let (caller, workspace, recreate, shown) = (caller.clone(), workspace.id, input.recreate, path.clone());
-            let work = Import { workspace, path, file, text, recreate };
+            let (caller, workspace, shown) = (caller.clone(), workspace.id, path.clone());
+            let work = Import { workspace, path, file, text, recreate: input.recreate, only_agree: input.only_agree };
             let outcome = self.store().write(move |tx| Box::pin(async move { work.take(tx, &caller).await })).await;
             done[index] = Some(match outcome {
                 Ok(entry) => entry,
@@ -169,6 +172,7 @@ struct Import {
     file: File,
     text: String,
     recreate: bool,
+    only_agree: bool,
 }
 
 impl Import {
@@ -178,6 +182,7 @@ impl Import {
         let item = tx.task_by_slug(self.workspace, self.file.kind, &self.file.slug).await?;
         match item {
             Some(task) => self.update(tx, caller, task, known).await,
+            None if self.only_agree => Ok(ImportedFile::new(&self.path, "unchanged")),
             None => match known {
                 Some(known) if !self.recreate => Ok(self.deleted(&known)),
                 known => self.create(tx, caller, workspace, known).await,
@@ -232,7 +237,7 @@ impl Import {
         let before = fields_of(tx, &task).await?;
         let mut agreed = known.as_ref().map_or_else(|| Agreed::nothing(&before), |known| known.agreed.clone());
         let (mut taken, mut entry) = (Vec::new(), ImportedFile::new(&self.path, "unchanged"));
-        for field in Field::ALL {
+        for field in Field::ALL.iter().filter(|_| !self.only_agree) {
             match changed(*field, &before, &self.file.fields, &agreed) {
                 Changed::File => taken.push(*field),
                 Changed::Both => entry.conflicts.push(*field),

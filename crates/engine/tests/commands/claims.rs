@@ -240,6 +240,19 @@ async fn a_review_step_and_unmerged_work_want_a_person() {
     yard.engine.step_add(&yard.me(), input(json!({ "list_id": list, "name": "Review", "stage": "review" }))).await.unwrap();
     let run = yard.claim(&reviewed, json!({})).await.unwrap().run_id;
     assert_eq!(yard.complete(&run, json!({})).await.unwrap().status, "waiting_for_review");
+    // What the reviewer says reaches whoever claims it next, until somebody has done it.
+    let said = json!({ "task_id": reviewed, "decision": "reject_rerun", "feedback": "Use tabs" });
+    yard.engine.review_task(&yard.me(), input(said)).await.unwrap();
+    for outcome in ["abandoned", "done"] {
+        let again = yard.claim(&reviewed, json!({})).await.unwrap();
+        assert!(again.workflow_prompt.contains("asked for now:\n\nUse tabs"), "{}", again.workflow_prompt);
+        yard.complete(&again.run_id, json!({ "outcome": outcome })).await.unwrap();
+    }
+    assert_eq!(yard.task(&reviewed).await.next_prompt, None);
+    // The audit about an item has its claims.
+    let actions: Vec<String> = yard.audited(&reviewed).await.into_iter().map(|(action, _)| action).collect();
+    let of_claims = actions.iter().filter(|action| matches!(action.as_str(), "task.claimed" | "task.completed")).count();
+    assert_eq!(of_claims, 6, "{actions:?}");
 }
 
 #[tokio::test]

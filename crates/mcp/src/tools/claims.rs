@@ -37,7 +37,7 @@ pub(super) static TOOLS: &[Tool] = &[
     Tool::write(
         "claim_next_task",
         "Claim the next task that is free, if there is one.",
-        &[WORKSPACE, ACTOR, P::text("workflow_id", "Only of this list"), NOTES, KEY],
+        &[WORKSPACE, P::text("actor_user_id", "Your own label"), P::text("workflow_id", "Only of this list"), NOTES, KEY],
         &[("found", K::Boolean)],
     ),
     Tool::write(

@@ -177,9 +177,9 @@ enum Accepts {
 /// Says what the client takes, and completes `Accept` to what the SDK insists on.
 fn accept(headers: &mut HeaderMap) -> Accepts {
     let all = accepted(headers);
-    let takes = |kind: &str| all.is_empty() || all.contains(kind) || all.contains("*/*");
+    let takes = |kind: &str, kinds: &str| all.is_empty() || all.contains(kind) || all.contains(kinds) || all.contains("*/*");
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-    match (takes("application/json"), takes("text/event-stream")) {
+    match (takes("application/json", "application/*"), takes("text/event-stream", "text/*")) {
         (true, false) => Accepts::JsonOnly,
         (false, true) => Accepts::Streams,
         // Whoever takes neither takes what most do.
@@ -217,6 +217,8 @@ mod tests {
             (Some("*/*"), Accepts::Both),
             (Some("application/json"), Accepts::JsonOnly),
             (Some("text/event-stream"), Accepts::Streams),
+            (Some("text/*"), Accepts::Streams),
+            (Some("application/*"), Accepts::JsonOnly),
             (Some("application/json, text/event-stream"), Accepts::Both),
         ] {
             let mut headers = HeaderMap::new();

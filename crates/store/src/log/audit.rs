@@ -48,7 +48,7 @@ impl Tx {
 
 impl Read {
     /// At most `limit` audit entries of `workspace`, newest first, with ids below `before`; only those about
-    /// `target_id` and with this `action`, where given.
+    /// `target_id` (of a task, those about its runs too) and with this `action`, where given.
     pub async fn audit_page(
         &mut self,
         workspace: WorkspaceId,
@@ -59,11 +59,14 @@ impl Read {
     ) -> Result<Vec<Entry>> {
         let mut values = values![workspace, before.unwrap_or(i64::MAX), limit];
         let mut sql = format!("SELECT id, {} FROM audit WHERE workspace_id = $1 AND id < $2", COLUMNS.join(", "));
-        for (column, value) in [("target_id", target_id), ("action", action)] {
-            if let Some(value) = value {
-                values.push(crate::value::text(value));
-                sql.push_str(&format!(" AND {column} = ${}", values.len()));
-            }
+        if let Some(target) = target_id {
+            values.push(crate::value::text(target));
+            let n = values.len();
+            sql.push_str(&format!(" AND (target_id = ${n} OR target_id IN (SELECT id FROM run WHERE task_id = ${n}))"));
+        }
+        if let Some(action) = action {
+            values.push(crate::value::text(action));
+            sql.push_str(&format!(" AND action = ${}", values.len()));
         }
         sql.push_str(" ORDER BY id DESC LIMIT $3");
         let rows = self.conn.fetch(&sql, values).await?;
