@@ -5,6 +5,8 @@ use crate::oid::Oid;
 use crate::repo::Repo;
 use crate::runner::Call;
 use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
 
 /// What became of a branch that was to be deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,19 +38,35 @@ pub(crate) async fn names(repo: &Repo, below: &str) -> Result<Vec<String>> {
 }
 
 /// Runs a call that writes a ref of Taskyard's own. Such calls take turns by the repository's lock, so where the ref stays
-/// locked although git has waited for it, whoever locked it is dead, and the lock goes.
+/// locked although git has waited for it, whoever locked it is dead, and the lock goes. The lock of all packed refs may be
+/// anybody's, an agent's that was killed while it deleted a ref, say; it goes when no git that runs here is as old as it.
 ///
 /// # Errors
 /// Git's; [`Error::Io`] when the lock can't be removed.
 pub(crate) async fn past_dead_lock(repo: &Repo, full_ref: &str, call: Call) -> Result<()> {
     let Err(error) = call.clone().run().await else { return Ok(()) };
-    let lock = repo.common_dir().join(format!("{full_ref}.lock"));
-    if !matches!(error, Error::Locked { .. }) || !lock.exists() {
+    if !matches!(error, Error::Locked { .. }) {
         return Err(error);
     }
-    tracing::warn!(lock = %lock.display(), "a ref of ours was still locked by a git that is dead");
-    std::fs::remove_file(&lock).map_err(Error::io("remove", &lock))?;
+    let (own, packed) = (repo.common_dir().join(format!("{full_ref}.lock")), repo.common_dir().join("packed-refs.lock"));
+    let dead: Vec<_> = [(own.exists(), &own), (is_nobodys(&packed), &packed)].into_iter().filter(|(dead, _)| *dead).collect();
+    if dead.is_empty() {
+        return Err(error);
+    }
+    for (_, lock) in dead {
+        tracing::warn!(lock = %lock.display(), "refs were still locked by a git that is dead");
+        std::fs::remove_file(lock).map_err(Error::io("remove", lock))?;
+    }
     call.run().await.map(drop)
+}
+
+/// How much older than a lock the git must be that may have made it: the clocks of files and processes differ a little.
+const SLACK: Duration = Duration::from_secs(2);
+
+/// Whether `lock` is there, and every git that runs on this machine is younger than it.
+fn is_nobodys(lock: &Path) -> bool {
+    let Some(age) = lock.metadata().and_then(|meta| meta.modified()).ok().and_then(|made| made.elapsed().ok()) else { return false };
+    age > SLACK && taskyard_process::tree::oldest("git").is_none_or(|oldest| oldest + SLACK < age)
 }
 
 /// Makes a ref that must not exist yet; one that is there at the same commit is fine.

@@ -37,6 +37,23 @@ async fn a_branch_that_a_dead_git_left_locked_is_made_all_the_same() {
     assert!(!lock.exists());
 }
 
+/// An agent that was killed while its git deleted a ref leaves all packed refs locked.
+#[tokio::test]
+async fn packed_refs_that_a_dead_git_left_locked_keep_no_ref_of_ours() {
+    let lab = Lab::new();
+    let r = lab.repo("r").await;
+    let base = lab.oid(&r, "HEAD").await;
+    let repo = lab.open(&r).await;
+    taskyard_git::record::protect(&repo, "one", &base).await.unwrap();
+    let lock = r.join(".git/packed-refs.lock");
+    let file = std::fs::File::create(&lock).unwrap();
+    // Older than any git that runs while tests do.
+    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(7 * 24 * 3600)).unwrap();
+    taskyard_git::record::release(&repo, "one").await.unwrap();
+    assert!(!lock.exists());
+    assert_eq!(lab.git_in(&r, &["for-each-ref", "refs/taskyard"]).await, "");
+}
+
 #[tokio::test]
 async fn a_worktree_is_made_once_and_found_again() {
     let lab = Lab::new();

@@ -122,6 +122,23 @@ pub fn inside(folder: &Path) -> Vec<i32> {
     pids().into_iter().filter(|pid| *pid != own && within(*pid) && !is_helper(*pid)).collect()
 }
 
+/// Clock ticks of a second in `/proc`, the same on every Linux that Rust's standard library knows.
+const TICKS: u64 = 100;
+
+/// How long the oldest living process whose program is called `name` or `name-…` has been running; `None` when there is
+/// none.
+pub fn oldest(name: &str) -> Option<Duration> {
+    let is_called = |pid: i32| {
+        let called = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        called.trim_end().strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let first = pids().into_iter().filter(|pid| is_called(*pid)).filter_map(start_time).min()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+    let started = Duration::from_millis(first.saturating_mul(1000 / TICKS));
+    Some(Duration::from_secs_f64(uptime.max(0.0)).saturating_sub(started))
+}
+
 /// Kills everything that carries `marker`, again until nothing is left (bounded). Returns how many were killed.
 pub async fn sweep(marker: &str) -> usize {
     let mut killed = 0;

@@ -165,3 +165,11 @@ fn signals_to_no_group_or_to_everybody_are_not_sent() {
         tree::signal_group(group, tree::Signal::Kill);
     }
 }
+
+#[tokio::test]
+async fn the_age_of_a_program_s_oldest_process_is_known() {
+    assert_eq!(tree::oldest("no-such-program"), None);
+    let own = std::fs::read_to_string("/proc/self/comm").unwrap();
+    let age = tree::oldest(own.trim_end()).unwrap();
+    assert!(age < Duration::from_secs(24 * 3600), "{age:?}");
+}

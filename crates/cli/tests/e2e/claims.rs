@@ -233,7 +233,7 @@ async fn every_command_takes_a_workspace_where_there_are_several() {
     }
     let lists = server.cli(&["list", "--workspace", "acme"]).await;
     assert!(lists.out.contains("Theirs") && !lists.out.contains("Ours"), "{lists:?}");
-    let agent = server.cli(&["--workspace", "acme", "agent", "add", "--name", "a", "--driver", "exec", "--", "true"]).await;
+    let agent = server.cli(&["--workspace", "acme", "agent", "add", "a", "--driver", "exec", "--", "true"]).await;
     let added = server.cli(&["--workspace", "acme", "task", "add", "Do it"]).await;
     let shown = server.cli(&["--workspace", "acme", "task", "list"]).await;
     assert_eq!((agent.code, added.code, shown.out.contains("Do it")), (0, 0, true), "{agent:?} {added:?} {shown:?}");
