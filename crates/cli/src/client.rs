@@ -77,10 +77,21 @@ impl Client {
         })?;
         match (body.get("result"), body.get("error")) {
             (Some(result), _) => Ok(result.clone()),
-            (None, Some(error)) => Err(serde_json::from_value(error.clone())
-                .unwrap_or_else(|_| Error::internal(format!("{} answered {status}: {error}", self.url)))),
+            (None, Some(error)) => {
+                let error = serde_json::from_value(error.clone());
+                Err(error.map_or_else(|_| Error::internal(format!("{} answered {status}: {body}", self.url)), |error| self.hinted(error)))
+            }
             (None, None) => Err(Error::internal(format!("{} answered {status} with neither result nor error", self.url))),
         }
+    }
+
+    /// The error with the way out that the command line has.
+    fn hinted(&self, error: Error) -> Error {
+        let wants_workspace = matches!(error.field.as_deref(), Some("workspace" | "workspace_id")) && self.workspace.is_none();
+        if wants_workspace && error.hint.is_none() {
+            return error.with_hint("--workspace (or TASKYARD_WORKSPACE) says which");
+        }
+        error
     }
 
     /// Whether the server answers and is ready.

@@ -253,7 +253,8 @@ async fn a_tree_whose_user_leaves_the_branch_at_the_last_moment_is_left_as_it_is
     let (yard, made) = ready(Strategy::Merge).await;
     yard.lab.git_in(&yard.main, &["branch", "elsewhere", made.target_before.as_str()]).await;
     // The hook plays a user who switches just when the branch moves.
-    let leave = format!("[ \"$1\" = committed ] && env -u GIT_DIR git -C '{}' checkout -q elsewhere\nexit 0", yard.main.display());
+    let on_move = "[ \"$1\" = committed ] && grep -q ' refs/heads/main$'";
+    let leave = format!("{on_move} && env -u GIT_DIR git -C '{}' checkout -q elsewhere\nexit 0", yard.main.display());
     script(&yard.main.join(".git/hooks/reference-transaction"), &leave);
     let landed = yard.land(&made.target_before, &made.commit).await.unwrap();
     std::fs::remove_file(yard.main.join(".git/hooks/reference-transaction")).unwrap();
