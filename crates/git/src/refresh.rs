@@ -127,6 +127,11 @@ fn is_held(git_dir: &Path, branch: &str) -> bool {
     }) || named("rebase-merge/update-refs").lines().any(|line| line.strip_prefix("refs/heads/") == Some(branch))
 }
 
+/// Whether git refuses to follow because files differ from what it last saw of them.
+fn is_stale(error: &Error) -> bool {
+    error.stderr().is_some_and(|said| said.contains("not uptodate") || said.contains("would be overwritten"))
+}
+
 impl Checkout {
     fn call(&self, stage: &'static str) -> Call {
         self.git.call(stage, &self.path)
@@ -198,9 +203,9 @@ impl Checkout {
             let call = self.call("refresh a tree").args(["read-tree", "-m", "-u", "--no-recurse-submodules"]).arg(before).arg(after);
             match call.once().run().await {
                 Err(Error::Locked { .. }) if Instant::now() < give_up => tokio::time::sleep(LOOK_AGAIN).await,
-                Ok(_) => return Ok(true),
-                // What it says of the tree the usual way finds out.
-                Err(_) => return self.follow(before, after, changed).await.map(|()| true),
+                // Refused as a whole, so that nothing is touched yet.
+                Err(error) if is_stale(&error) => return self.follow(before, after, changed).await.map(|()| true),
+                answer => return self.explain(answer.map(drop), before, &paths(changed)).await.map(|()| true),
             }
         }
         Ok(false)
@@ -209,10 +214,8 @@ impl Checkout {
     /// Follows from `before` to `after`. Does nothing where index and files are at `after` already.
     pub(crate) async fn follow(&self, before: &Oid, after: &Oid, changed: &[Changed]) -> Result<()> {
         let call = self.call("refresh a tree").args(["read-tree", "-m", "-u", "--no-recurse-submodules"]).arg(before).arg(after);
-        let stale =
-            |error: &Error| error.stderr().is_some_and(|said| said.contains("not uptodate") || said.contains("would be overwritten"));
         match call.clone().run().await {
-            Err(error) if stale(&error) => {}
+            Err(error) if is_stale(&error) => {}
             answer => return self.explain(answer.map(drop), before, &paths(changed)).await,
         }
         // Git refuses as a whole, also for files that were only touched since it last looked at them.
