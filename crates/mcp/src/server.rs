@@ -8,12 +8,12 @@ use crate::backend::{CallContext, Identity};
 use crate::dispatch::Dispatcher;
 use crate::tool::Tool;
 use crate::toolset::Selection;
-use crate::transport::Departure;
+use crate::transport::{BriefCall, Departure, ProtocolHandler};
 use crate::{result, schema, tools};
 use http::request::Parts;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
+    JsonObject, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -53,13 +53,34 @@ impl Handler {
     }
 
     async fn find(&self, name: &str) -> Option<&'static Tool> {
-        // Only a name that another tool's begins can mean that tool with the suffix; all others are what they say.
-        let is_plain = tools::all().all(|tool| tool.name == name || !name.starts_with(tool.name));
-        if let Some(tool) = tools::find(name).filter(|_| is_plain) {
+        if let Some(tool) = find_plain(name) {
             return Some(tool);
         }
         let suffix = self.dispatcher.backend().suffix().await;
         name.strip_suffix(suffix.as_str()).and_then(tools::find).or_else(|| tools::find(name))
+    }
+
+    /// Makes a call until it is done, or `cancel` calls it off, its caller goes or the server stops.
+    async fn call(
+        &self,
+        tool: &'static Tool,
+        arguments: JsonObject,
+        parts: Option<&Parts>,
+        cancel: CancellationToken,
+    ) -> std::result::Result<CallToolResult, ErrorData> {
+        let selection = self.selection(parts).await.map_err(|e| ErrorData::invalid_params(e.message, None))?;
+        let departure = parts.and_then(|p| p.extensions.get::<Departure>()).cloned();
+        let call = CallContext { token: parts.and_then(bearer), face: Face::Mcp, connection: connection(parts), cancel: cancel.clone() };
+        let work = self.dispatcher.tool(tool, &selection, arguments, call);
+        tokio::pin!(work);
+        let outcome = tokio::select! {
+            outcome = &mut work => outcome,
+            () = over(departure.as_ref(), &self.shutdown) => {
+                cancel.cancel();
+                work.await
+            }
+        };
+        Ok(result::result(outcome))
     }
 
     /// Sends progress until the handle is dropped. A task of its own: a slow reader delays only progress.
@@ -107,22 +128,9 @@ impl ServerHandler for Handler {
         let Some(tool) = self.find(&request.name).await else {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", request.name), None));
         };
-        let parts = context.extensions.get::<Parts>();
-        let selection = self.selection(parts).await.map_err(|e| ErrorData::invalid_params(e.message, None))?;
-        let cancel = context.ct.child_token();
-        let departure = parts.and_then(|p| p.extensions.get::<Departure>()).cloned();
-        let call = CallContext { token: parts.and_then(bearer), face: Face::Mcp, connection: connection(parts), cancel: cancel.clone() };
         let _heartbeat = self.heartbeat(&context);
-        let work = self.dispatcher.tool(tool, &selection, request.arguments.unwrap_or_default(), call);
-        tokio::pin!(work);
-        let outcome = tokio::select! {
-            outcome = &mut work => outcome,
-            () = over(departure.as_ref(), &self.shutdown) => {
-                cancel.cancel();
-                work.await
-            }
-        };
-        Ok(result::result(outcome).into())
+        let arguments = request.arguments.unwrap_or_default();
+        Ok(self.call(tool, arguments, context.extensions.get::<Parts>(), context.ct.child_token()).await?.into())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -160,6 +168,19 @@ impl ServerHandler for Handler {
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
+}
+
+impl ProtocolHandler for Handler {
+    fn brief(&self, tool: &str) -> Option<BriefCall> {
+        let (handler, tool) = (self.clone(), find_plain(tool).filter(|tool| tool.brief)?);
+        Some(Box::new(move |arguments, parts, cancel| Box::pin(async move { handler.call(tool, arguments, Some(&parts), cancel).await })))
+    }
+}
+
+/// The tool that is called `name` whatever the suffix is: only a name that another tool's begins can mean that tool
+/// with the suffix.
+fn find_plain(name: &str) -> Option<&'static Tool> {
+    tools::find(name).filter(|_| tools::all().all(|tool| tool.name == name || !name.starts_with(tool.name)))
 }
 
 /// Ends when the caller's connection has gone; never without one.

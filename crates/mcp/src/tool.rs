@@ -20,6 +20,8 @@ pub struct Tool {
     pub idempotent: bool,
     /// Whether it destroys something.
     pub destructive: bool,
+    /// Whether it only reads and writes the database, so that its answer is there at once.
+    pub brief: bool,
     /// The top-level fields of its answer.
     pub outputs: &'static [Output],
 }
@@ -27,12 +29,12 @@ pub struct Tool {
 impl Tool {
     /// A tool that only reads.
     pub const fn read(name: &'static str, description: &'static str, params: &'static [Param], outputs: &'static [Output]) -> Self {
-        Self { name, description, params, read_only: true, idempotent: false, destructive: false, outputs }
+        Self { name, description, params, read_only: true, idempotent: false, destructive: false, brief: false, outputs }
     }
 
     /// A tool that writes.
     pub const fn write(name: &'static str, description: &'static str, params: &'static [Param], outputs: &'static [Output]) -> Self {
-        Self { name, description, params, read_only: false, idempotent: false, destructive: false, outputs }
+        Self { name, description, params, read_only: false, idempotent: false, destructive: false, brief: false, outputs }
     }
 
     /// The same; repeating it changes nothing more.
@@ -46,6 +48,13 @@ impl Tool {
     #[must_use]
     pub const fn destructive(mut self) -> Self {
         self.destructive = true;
+        self
+    }
+
+    /// The same; it only reads and writes the database.
+    #[must_use]
+    pub const fn brief(mut self) -> Self {
+        self.brief = true;
         self
     }
 

@@ -5,6 +5,7 @@
 //! face on every route, not here.
 
 mod answer;
+mod direct;
 mod early;
 mod front;
 mod in_flight;
@@ -16,7 +17,10 @@ pub use sessions::SessionStore;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use futures::future::BoxFuture;
+use http::request::Parts;
 use rmcp::ServerHandler;
+use rmcp::model::{CallToolResult, ErrorData, JsonObject};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
@@ -56,9 +60,19 @@ impl Departure {
 
 /// What answers the protocol's requests behind the routes: [`crate::server::Handler`] in the server, a fixture of
 /// the conformance suite in its test program. A clone serves each connection or request.
-pub trait ProtocolHandler: ServerHandler + Clone {}
+pub trait ProtocolHandler: ServerHandler + Clone {
+    /// How to call `tool` without the SDK's session, if its answer waits for nothing and needs nothing of it. What it
+    /// answers has to be what [`ServerHandler::call_tool`] would.
+    fn brief(&self, _tool: &str) -> Option<BriefCall> {
+        None
+    }
+}
 
-impl<H: ServerHandler + Clone> ProtocolHandler for H {}
+/// The answer of a tool.
+pub type Answering = BoxFuture<'static, Result<CallToolResult, ErrorData>>;
+
+/// Calls a tool with arguments for the request with that head, until the token calls it off.
+pub type BriefCall = Box<dyn FnOnce(JsonObject, Parts, CancellationToken) -> Answering + Send>;
 
 /// How long calls under way get to be answered, and those who listen to hear that it is over.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -92,11 +106,12 @@ pub fn router(handler: impl ProtocolHandler, store: Arc<dyn SessionStore>, timin
         .with_max_request_body_bytes(MAX_BODY)
         .with_cancellation_token(streams.clone());
     config.session_store = Some(Arc::new(sessions::Adapter(store.clone())));
+    let starter = direct::starter(handler.clone());
     let service = {
         let handler = handler.clone();
         StreamableHttpService::new(move || Ok(handler.clone()), manager.clone(), config)
     };
-    let front = front::Front { timing, manager, in_flight: in_flight::InFlight::default(), owed, store };
+    let front = front::Front { timing, manager, in_flight: in_flight::InFlight::default(), owed, store, starter };
     Router::new()
         .route_service("/mcp", service)
         .layer(from_fn_with_state(front, front::front))

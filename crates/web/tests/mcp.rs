@@ -6,7 +6,7 @@ mod support;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use support::{RUN_TOKEN, Request, Server, Table, Trace, call, initialize, modern, request};
+use support::{RUN_TOKEN, Request, SLOW, Server, Table, Trace, call, initialize, modern, request};
 
 #[tokio::test]
 async fn a_client_of_2025_initialises_lists_and_calls() {
@@ -226,6 +226,69 @@ async fn a_call_can_be_cancelled_by_a_message() {
     assert_eq!(server.mcp(&[("mcp-session-id", &id)], cancel).await.status, 202);
     assert_eq!(server.trace().await, Trace::Dropped("wait_for_task_change".into()));
     drop(open);
+    server.stop().await;
+}
+
+/// A client that takes only streams goes through the SDK's session, one that takes JSON past it.
+#[tokio::test]
+async fn a_brief_call_is_answered_as_its_session_would() {
+    let server = Server::start().await;
+    let id = server.initialize("/mcp").await;
+    let odd = json!({ "name": "get_task", "arguments": { "task_id": "TY-1" }, "_meta": { "progressToken": 3, "vendor/trace": "x" } });
+    for message in [
+        call("get_task", json!({ "task_id": "TY-1" })),
+        call("get_task", json!({ "task_id": "TY-404" })),
+        call("get_task", json!({ "task_id": "TY-409" })),
+        call("get_task", json!({ "tusk_id": "TY-1" })),
+        call("get_task", Value::Null),
+        call("add_task", json!({ "list_id": "l", "title": "t" })),
+        call("no_such_tool", json!({})),
+        request("tools/call", json!({ "name": "list_workspaces" })),
+        request("tools/call", json!({ "name": "get_task", "arguments": [] })),
+        request("tools/call", odd),
+    ] {
+        for token in [None, Some(RUN_TOKEN), Some("stale")] {
+            let mut request = Request::mcp(&[("mcp-session-id", &id), ("mcp-protocol-version", "2025-06-18")], &message);
+            if let Some(token) = token {
+                request = request.with("authorization", &format!("Bearer {token}"));
+            }
+            let past = server.send(request.clone()).await;
+            let through = server.send(request.with("accept", "text/event-stream")).await;
+            assert_eq!(past.headers["content-type"], "application/json", "{}", past.body);
+            assert_eq!(past.json(), through.message(), "{message}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_brief_call_that_isnt_brief_tells_of_itself_and_ends_with_its_caller() {
+    let mut server = Server::start().await;
+    let id = server.initialize("/mcp").await;
+    let session = [("mcp-session-id", id.as_str())];
+    let params = json!({ "name": "get_task", "arguments": { "task_id": SLOW }, "_meta": { "progressToken": "p1" } });
+    let message = request("tools/call", params);
+    let mut open = server.open(Request::mcp(&session, &message)).await;
+    let text = open.until("\"progress\":0.06").await;
+    assert!(text.contains("notifications/progress") && text.contains("\"p1\""), "{text}");
+    assert!(matches!(server.trace().await, Trace::Called(..)));
+    server.script.release.notify_one();
+    assert_eq!(open.finish().await.message()["result"]["isError"], false);
+    assert_eq!(server.trace().await, Trace::Finished("get_task".into()));
+
+    let mut open = server.open(Request::mcp(&session, &message)).await;
+    assert!(matches!(server.trace().await, Trace::Called(..)));
+    open.until("text/event-stream").await;
+    drop(open);
+    assert_eq!(server.trace().await, Trace::Dropped("get_task".into()));
+
+    let open = server.open(Request::mcp(&session, &message)).await;
+    assert!(matches!(server.trace().await, Trace::Called(..)));
+    assert_eq!(server.mcp(&session, message.clone()).await.status, 400, "its id is taken");
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } });
+    assert_eq!(server.mcp(&session, cancel).await.status, 202);
+    assert_eq!(server.trace().await, Trace::Dropped("get_task".into()));
+    assert_eq!(open.finish().await.message()["result"]["structuredContent"]["error"]["code"], "UNAVAILABLE");
     server.stop().await;
 }
 

@@ -20,7 +20,8 @@ pub(super) static TOOLS: &[Tool] = &[
             ("workflow_prompt", K::String),
             ("backlog_item", K::Object),
         ],
-    ),
+    )
+    .brief(),
     Tool::write(
         "complete_task",
         "End your claim: done, failed, or given back.",
@@ -33,13 +34,15 @@ pub(super) static TOOLS: &[Tool] = &[
         ],
         &[("completed", K::Boolean), ("run_id", K::String), ("outcome", K::String), ("task_id", K::String), ("status", K::String)],
     )
+    .brief()
     .idempotent(),
     Tool::write(
         "claim_next_task",
         "Claim the next task that is free, if there is one.",
         &[WORKSPACE, P::text("actor_user_id", "Your own label"), P::text("workflow_id", "Only of this list"), NOTES, KEY],
         &[("found", K::Boolean)],
-    ),
+    )
+    .brief(),
     Tool::write(
         "create_object",
         "Write a plan, an epic or a task into the backlog.",
@@ -56,7 +59,8 @@ pub(super) static TOOLS: &[Tool] = &[
             KEY,
         ],
         &[("created", K::Boolean), ("id", K::String), ("short_id", K::String), ("slug", K::String), ("status", K::String)],
-    ),
+    )
+    .brief(),
     Tool::read(
         "list_backlog",
         "Plans, epics and tasks, and who holds them.",
@@ -71,7 +75,8 @@ pub(super) static TOOLS: &[Tool] = &[
             CURSOR,
         ],
         &[("items", K::Objects), ("has_more", K::Boolean)],
-    ),
+    )
+    .brief(),
 ];
 
 const OUTCOME: P = {

@@ -4,13 +4,14 @@ use super::common::*;
 use crate::tool::Tool;
 
 pub(super) static TOOLS: &[Tool] = &[
-    Tool::read("list_workspaces", "The workspaces, each with slug and UUID.", &[], &[("workspaces", K::Objects)]),
+    Tool::read("list_workspaces", "The workspaces, each with slug and UUID.", &[], &[("workspaces", K::Objects)]).brief(),
     Tool::read(
         "list_task_lists",
         "Lists with task counts. Start here to find a list_id.",
         &[WORKSPACE_ID],
         &[("lists", K::Objects), ("further", K::Objects), ("total", K::Integer), ("not_shown", K::Integer)],
-    ),
+    )
+    .brief(),
     Tool::write(
         "create_list",
         "Make a list for a repository's tasks. Give at most one of repository_id, local_path, repository_url.",

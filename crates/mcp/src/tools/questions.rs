@@ -9,7 +9,8 @@ pub(super) static TOOLS: &[Tool] = &[
         "Questions and permission requests that agents wait on.",
         &[WORKSPACE_ID],
         &[("questions", K::Objects), ("total", K::Integer), ("has_more", K::Boolean)],
-    ),
+    )
+    .brief(),
     Tool::write(
         "answer_question",
         "Answer for the person, or reject with a reason.",

@@ -34,5 +34,6 @@ pub(super) static TOOLS: &[Tool] = &[
             ("waiting_task_ids", K::Strings),
             ("waiting", K::Objects),
         ],
-    ),
+    )
+    .brief(),
 ];

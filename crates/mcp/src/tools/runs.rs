@@ -9,8 +9,10 @@ pub(super) static TOOLS: &[Tool] = &[
         "Past and open runs, newest first: agent, outcome, cost.",
         &[P::text("task_id", "Only this task's"), WORKSPACE_ID, limit(20), CURSOR],
         &[("runs", K::Objects), ("has_more", K::Boolean)],
-    ),
-    Tool::read("get_run", "One run: state, outcome, cause, usage.", &[P::text("run_id", "Run UUID").required()], &[("found", K::Boolean)]),
+    )
+    .brief(),
+    Tool::read("get_run", "One run: state, outcome, cause, usage.", &[P::text("run_id", "Run UUID").required()], &[("found", K::Boolean)])
+        .brief(),
     Tool::read(
         "get_task_log",
         "The end of an agent's log: why a run failed or what it does now.",

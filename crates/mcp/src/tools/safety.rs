@@ -27,5 +27,6 @@ pub(super) static TOOLS: &[Tool] = &[
             CURSOR,
         ],
         &[("entries", K::Objects), ("has_more", K::Boolean)],
-    ),
+    )
+    .brief(),
 ];

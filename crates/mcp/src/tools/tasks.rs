@@ -36,7 +36,8 @@ pub(super) static TOOLS: &[Tool] = &[
             CURSOR,
         ],
         &[("tasks", K::Objects), ("has_more", K::Boolean)],
-    ),
+    )
+    .brief(),
     Tool::read(
         "get_task",
         "One task with its description, status and latest run.",
@@ -50,7 +51,8 @@ pub(super) static TOOLS: &[Tool] = &[
             ("description_truncated", K::Boolean),
             ("open_questions", K::Objects),
         ],
-    ),
+    )
+    .brief(),
     Tool::write(
         "add_task",
         "Write a task for an agent; queue it to start when a slot is free.",
@@ -69,7 +71,8 @@ pub(super) static TOOLS: &[Tool] = &[
             KEY,
         ],
         &[("added", K::Boolean), ("task_id", K::String), ("short_id", K::String), ("status", K::String)],
-    ),
+    )
+    .brief(),
     Tool::write(
         "add_subtask",
         "Write a task below a parent; it inherits list, repository and profile.",
@@ -82,7 +85,8 @@ pub(super) static TOOLS: &[Tool] = &[
             KEY,
         ],
         &[("added", K::Boolean), ("task_id", K::String), ("short_id", K::String), ("status", K::String)],
-    ),
+    )
+    .brief(),
     Tool::write(
         "update_task",
         "Change a task's fields. `clear` empties one.",
@@ -107,7 +111,7 @@ pub(super) static TOOLS: &[Tool] = &[
         &[("updated", K::Boolean), ("task_id", K::String), ("status", K::String), ("previous_status", K::String)],
     )
     .idempotent(),
-    Tool::read("get_task_status_values", "What each status means and which can be set.", &[], &[("statuses", K::Objects)]),
+    Tool::read("get_task_status_values", "What each status means and which can be set.", &[], &[("statuses", K::Objects)]).brief(),
     Tool::write(
         "review_task",
         "Decide on a task in waiting_for_review. approve merges its work.",

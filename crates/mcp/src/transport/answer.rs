@@ -11,6 +11,8 @@ pub(super) const PARSE_ERROR: i64 = -32_700;
 pub(super) const INVALID_REQUEST: i64 = -32_600;
 /// A request whose parameters don't fit.
 pub(super) const INVALID_PARAMS: i64 = -32_602;
+/// A fault of the server.
+pub(super) const INTERNAL_ERROR: i64 = -32_603;
 
 /// A session id that nobody knows; what the SDKs of others send too.
 pub(super) const SESSION_NOT_FOUND: i64 = -32_001;
@@ -26,6 +28,19 @@ pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// The same, of text that was already written.
+pub(super) fn json_text(status: StatusCode, body: Result<Vec<u8>, serde_json::Error>) -> Response {
+    match body {
+        Ok(body) => {
+            let mut response = Response::new(Body::from(body));
+            *response.status_mut() = status;
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            response
+        }
+        Err(error) => json_response(StatusCode::INTERNAL_SERVER_ERROR, &self::error(&Value::Null, INTERNAL_ERROR, &error.to_string())),
+    }
 }
 
 /// A plain answer with one line of text.

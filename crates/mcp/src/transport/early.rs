@@ -4,11 +4,11 @@
 
 use super::answer;
 use super::in_flight::Mark;
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::response::Response;
 use futures::{Stream, StreamExt};
 use http::{HeaderValue, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::Duration;
@@ -29,13 +29,35 @@ pub(super) struct Held {
 /// An answer that is on its way.
 pub(super) type Pending = Pin<Box<dyn Future<Output = Response> + Send>>;
 
+/// Whose answer it is, and what is sent until it is there.
+#[derive(Debug)]
+pub(super) struct Meanwhile {
+    /// The request's id.
+    pub id: Value,
+    /// How often something is sent.
+    pub every: Duration,
+    /// Who wants to hear of progress that nobody else tells.
+    pub progress: Option<Value>,
+}
+
+impl Meanwhile {
+    fn bytes(&self, waited: Duration) -> Bytes {
+        let Some(token) = self.progress.as_ref().filter(|_| !waited.is_zero()) else { return Bytes::from_static(b": working\n\n") };
+        let message = format!("still working after {} s", waited.as_secs());
+        let params = json!({ "progressToken": token, "progress": waited.as_secs_f64(), "message": message });
+        Bytes::from(format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })))
+    }
+}
+
 /// The answer of `pending`, or after `early` an event stream that will carry it. `held` is dropped with the
 /// body.
-pub(super) async fn early(mut pending: Pending, id: Value, early: Duration, every: Duration, held: Held) -> Response {
+pub(super) async fn early(mut pending: Pending, early: Duration, meanwhile: Meanwhile, held: Held) -> Response {
     match tokio::time::timeout(early, &mut pending).await {
+        // What is whole needs nothing held.
+        Ok(response) if response.body().size_hint().exact().is_some() => response,
         Ok(response) => holding(response, held),
         Err(_) => {
-            let mut response = Response::new(Body::from_stream(stream(pending, id, every, held)));
+            let mut response = Response::new(Body::from_stream(stream(pending, meanwhile, held)));
             let headers = response.headers_mut();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -58,14 +80,18 @@ pub(super) fn holding(response: Response, held: Held) -> Response {
     Response::from_parts(parts, Body::from_stream(body))
 }
 
-fn stream(mut pending: Pending, id: Value, every: Duration, held: Held) -> impl Stream<Item = Result<Bytes, Infallible>> {
+fn stream(mut pending: Pending, meanwhile: Meanwhile, held: Held) -> impl Stream<Item = Result<Bytes, Infallible>> {
     async_stream::stream! {
         let _held = held;
-        let mut tick = tokio::time::interval(every);
+        let mut tick = tokio::time::interval(meanwhile.every);
+        let mut waited = Duration::ZERO;
         let response = loop {
             tokio::select! {
                 response = &mut pending => break response,
-                _ = tick.tick() => yield Ok(Bytes::from_static(b": working\n\n")),
+                _ = tick.tick() => {
+                    yield Ok(meanwhile.bytes(waited));
+                    waited += meanwhile.every;
+                }
             }
         };
         if answer::is_event_stream(response.headers()) {
@@ -75,7 +101,7 @@ fn stream(mut pending: Pending, id: Value, every: Duration, held: Held) -> impl 
             }
         } else {
             let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default();
-            yield Ok(event(&bytes, &id));
+            yield Ok(event(&bytes, &meanwhile.id));
         }
     }
 }

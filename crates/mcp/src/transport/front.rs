@@ -4,13 +4,15 @@
 //! stale session id starts anew; a missing media type in `Accept` is no reason to refuse.
 
 use super::answer::{self, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, SESSION_NOT_FOUND};
-use super::early::Held;
+use super::direct::{Direct, Starter};
+use super::early::{Held, Meanwhile};
 use super::in_flight::{InFlight, Mark};
 use super::{Departure, MAX_BODY, SessionStore, Timing, early, in_flight, plain};
 use crate::toolset::Selection;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -30,6 +32,7 @@ pub(super) struct Front {
     /// Counts the answers that are owed, those to who listens among them.
     pub owed: TaskTracker,
     pub store: Arc<dyn SessionStore>,
+    pub starter: Starter,
 }
 
 /// The middleware before the service.
@@ -81,7 +84,7 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
     let Ok(bytes) = axum::body::to_bytes(body, MAX_BODY).await else {
         return answer::text_response(StatusCode::PAYLOAD_TOO_LARGE, "Payload Too Large: a request has at most 4 MiB");
     };
-    let message = match read(&bytes) {
+    let mut message = match read(&bytes) {
         Ok(message) => message,
         Err(refusal) => return answer::json_response(StatusCode::BAD_REQUEST, &refusal),
     };
@@ -92,10 +95,12 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
     if message.get("method").and_then(Value::as_str) == Some("initialize") {
         parts.headers.remove(SESSION_ID);
     }
+    call_off(&front, &parts.headers, &message);
     let mark = match mark(&front, &parts.headers, &message, &id) {
         Ok(mark) => mark,
         Err(refusal) => return answer::json_response(StatusCode::BAD_REQUEST, &refusal),
     };
+    let cancelled = mark.as_ref().map(Mark::cancelled);
     let listens = message.get("method").and_then(Value::as_str) == Some("subscriptions/listen");
     let owed = (!id.is_null()).then(|| front.owed.token());
     let departed = CancellationToken::new();
@@ -110,7 +115,47 @@ async fn post(front: Front, request: Request, next: Next) -> Response {
         Accepts::Both if listens => Accepts::Streams,
         accepts => accepts,
     };
+    if let Some(cancelled) = cancelled.filter(|_| accepts != Accepts::Streams)
+        && let Some(call) = direct(&front, &parts.headers, &mut message).await
+    {
+        return called(&front, call, parts, id, cancelled, held, accepts).await;
+    }
     readable(run(&front, Request::from_parts(parts, bytes.into()), next, &id, accepts, held).await, &id).await
+}
+
+/// The call in `message`, when it is one that can do without the SDK.
+async fn direct(front: &Front, headers: &HeaderMap, message: &mut Value) -> Option<Direct> {
+    let session = headers.get(SESSION_ID)?.to_str().ok()?;
+    // One that isn't in memory is the SDK's to take up again.
+    front.manager.has_session(&session.into()).await.ok().filter(|open| *open)?;
+    Direct::read(headers, message, &front.starter)
+}
+
+async fn called(
+    front: &Front,
+    mut call: Direct,
+    parts: Parts,
+    id: Value,
+    cancelled: CancellationToken,
+    held: Held,
+    accepts: Accepts,
+) -> Response {
+    let meanwhile = Meanwhile { id: id.clone(), every: front.timing.progress, progress: call.take_progress() };
+    let answer = call.run(id, parts, cancelled);
+    if accepts == Accepts::JsonOnly {
+        return early::holding(answer.await, held);
+    }
+    early::early(Box::pin(answer), front.timing.early, meanwhile, held).await
+}
+
+/// What a client calls off, where it is ours. What is the SDK's it does itself.
+fn call_off(front: &Front, headers: &HeaderMap, message: &Value) {
+    if message.get("method").is_some_and(|method| method == "notifications/cancelled")
+        && let Some(session) = headers.get(SESSION_ID).and_then(|session| session.to_str().ok())
+        && let Some(id) = message.get("params").and_then(|params| params.get("requestId"))
+    {
+        front.in_flight.cancel(session, id);
+    }
 }
 
 /// A refusal that the SDK writes as plain text as a JSON-RPC error, with its status.
@@ -141,7 +186,9 @@ async fn run(front: &Front, request: Request, next: Next, id: &Value, accepts: A
     match accepts {
         Accepts::Streams | Accepts::Both => {
             let pending = Box::pin(next.run(request));
-            let response = early::early(pending, id.clone(), front.timing.early, front.timing.progress, held).await;
+            // The handler tells of progress itself.
+            let meanwhile = Meanwhile { id: id.clone(), every: front.timing.progress, progress: None };
+            let response = early::early(pending, front.timing.early, meanwhile, held).await;
             if accepts == Accepts::Both { plain::plain(response, front.timing.early).await } else { response }
         }
         Accepts::JsonOnly => collapse(early::holding(next.run(request).await, held), id).await,

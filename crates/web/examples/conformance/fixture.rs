@@ -149,6 +149,8 @@ fn told(text: String) -> Value {
     json!({ "content": [content::text(text)] })
 }
 
+impl taskyard_mcp::transport::ProtocolHandler for Fixture {}
+
 impl ServerHandler for Fixture {
     fn get_info(&self) -> ServerConfig {
         let capabilities: ServerCapabilities = shape(json!({
