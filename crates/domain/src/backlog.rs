@@ -86,7 +86,7 @@ impl Fields {
     }
 
     /// The front matter's text for `field`; `None` for an empty one and for the body.
-    fn text(&self, field: Field) -> Option<String> {
+    pub fn text(&self, field: Field) -> Option<String> {
         match field {
             Field::Title => Some(self.title.clone()),
             Field::PlanSlug => self.plan_slug.clone(),

@@ -30,7 +30,7 @@ pub use error::{Driver, Error};
 pub use futures::future::BoxFuture;
 pub use lock::{DirLock, Holder, LOCK_FILE, lock_data_dir};
 pub use log::{IDEMPOTENCY_HOURS, OutboxRow, Stored};
-pub use migrate::Migration;
+pub use migrate::{Migration, SCHEMA_VERSION};
 pub use store::{Database, Options, Store};
 pub use tx::{Read, Tx};
 pub use wake::{Subscription, Wake};

@@ -11,11 +11,15 @@ use std::str::FromStr as _;
 use support::make::World;
 use support::{Harness, Sources, soon};
 use taskyard_domain::event::{Kind, NewEvent};
-use taskyard_store::{Database, Error, Migration, Store};
+use taskyard_store::{Database, Error, Migration, SCHEMA_VERSION, Store};
 use taskyard_testkit::postgres::TestDatabase;
 
-const GOOD: Migration = Migration { version: 3, name: "more", sql: "CREATE TABLE more (id TEXT); ALTER TABLE task ADD COLUMN extra TEXT;" };
-const BAD: Migration = Migration { version: 4, name: "broken", sql: "DELETE FROM event; DROP TABLE outbox; CREATE TABLE task (id TEXT);" };
+/// The version after this program's.
+const NEXT: i64 = SCHEMA_VERSION + 1;
+const GOOD: Migration =
+    Migration { version: NEXT, name: "more", sql: "CREATE TABLE more (id TEXT); ALTER TABLE task ADD COLUMN extra TEXT;" };
+const BAD: Migration =
+    Migration { version: NEXT + 1, name: "broken", sql: "DELETE FROM event; DROP TABLE outbox; CREATE TABLE task (id TEXT);" };
 
 async fn sql(database: &Database, text: &'static str) -> i64 {
     let Database::Postgres { url } = database else { panic!("not a server") };
@@ -35,7 +39,7 @@ async fn nodes_that_start_together_migrate_once() {
     for store in opened {
         store.unwrap().close().await;
     }
-    assert_eq!(sql(&database, "SELECT COUNT(*) FROM schema_version").await, 2);
+    assert_eq!(sql(&database, "SELECT COUNT(*) FROM schema_version").await, SCHEMA_VERSION);
     made.remove().await.unwrap();
 }
 
@@ -52,15 +56,15 @@ async fn a_failing_migration_changes_nothing_and_a_newer_database_is_refused() {
     let options = || harness.sources.options(harness.database.clone(), harness.dir.path());
     let error = Store::open_with(options(), &[GOOD, BAD]).await.unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, Error::Migration { version: 4, backup: None, .. }), "{text}");
+    assert!(matches!(error, Error::Migration { version, backup: None, .. } if version == NEXT + 1), "{text}");
     assert!(text.contains("already exists") && text.contains("as it was before"), "{text}");
-    assert_eq!(sql(&harness.database, "SELECT MAX(version) FROM schema_version").await, 2);
+    assert_eq!(sql(&harness.database, "SELECT MAX(version) FROM schema_version").await, SCHEMA_VERSION);
     let again = harness.open_again().await;
     assert_eq!(read_tx!(again, |read| read.event_head(id).await).unwrap(), 1);
     again.close().await;
     Store::open_with(options(), &[GOOD]).await.unwrap().close().await;
     let error = Store::open(options()).await.unwrap_err();
-    assert!(matches!(error, Error::Newer { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, Error::Newer { found: NEXT, known: SCHEMA_VERSION, .. }), "{error}");
     harness.finish().await;
 }
 

@@ -11,13 +11,16 @@ use support::make::World;
 use support::{Harness, soon};
 use taskyard_domain::Class;
 use taskyard_domain::event::{Kind, NewEvent};
-use taskyard_store::{Database, Error, Migration, Store};
+use taskyard_store::{Database, Error, Migration, SCHEMA_VERSION, Store};
 
+/// The version after this program's.
+const NEXT: i64 = SCHEMA_VERSION + 1;
 /// A next version whose migration works.
-const GOOD: Migration = Migration { version: 3, name: "more", sql: "CREATE TABLE more (id TEXT); ALTER TABLE task ADD COLUMN extra TEXT;" };
+const GOOD: Migration =
+    Migration { version: NEXT, name: "more", sql: "CREATE TABLE more (id TEXT); ALTER TABLE task ADD COLUMN extra TEXT;" };
 /// A version after that whose migration fails after it has changed things.
 const BAD: Migration = Migration {
-    version: 4,
+    version: NEXT + 1,
     name: "broken",
     sql: "DELETE FROM event; UPDATE task SET title = 'gone'; DROP TABLE outbox; CREATE TABLE task (id TEXT);",
 };
@@ -68,7 +71,8 @@ async fn a_failing_migration_leaves_the_file_as_it_was() {
     let before = fs::read(&path).unwrap();
     let error = open_with(&harness, &[GOOD, BAD]).await.unwrap_err();
     let text = error.to_string();
-    let Error::Migration { version: 4, backup: Some(backup), .. } = error else { panic!("{text}") };
+    let Error::Migration { version, backup: Some(backup), .. } = error else { panic!("{text}") };
+    assert_eq!(version, NEXT + 1);
     assert!(text.contains("broken") && text.contains("task already exists"), "{text}");
     assert!(text.contains(&*path.to_string_lossy()) && text.contains(&*backup.to_string_lossy()), "{text}");
     assert!(fs::read(&path).unwrap() == before, "the database isn't what it was");
@@ -87,8 +91,8 @@ async fn a_migration_that_broke_out_of_its_transaction_is_undone() {
     let path = path_of(&harness);
     let before = fs::read(&path).unwrap();
     let sql = "DELETE FROM event; DROP TABLE outbox; COMMIT; CREATE TABLE task (id TEXT);";
-    let error = open_with(&harness, &[Migration { version: 3, name: "escaped", sql }]).await.unwrap_err();
-    assert!(matches!(error, Error::Migration { version: 3, .. }), "{error}");
+    let error = open_with(&harness, &[Migration { version: NEXT, name: "escaped", sql }]).await.unwrap_err();
+    assert!(matches!(error, Error::Migration { version: NEXT, .. }), "{error}");
     assert!(fs::read(&path).unwrap() == before);
     assert_eq!(names(harness.dir.path()), ["backups", "taskyard.db"]);
     let store = harness.open_again().await;
@@ -129,7 +133,7 @@ async fn a_migration_that_works_keeps_data_and_backup_and_shuts_older_binaries_o
     let migrated = fs::read(&path).unwrap();
     let error = Store::open(harness.sources.options(harness.database.clone(), harness.dir.path())).await.unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, Error::Newer { found: 3, known: 2, .. }), "{text}");
+    assert!(matches!(error, Error::Newer { found: NEXT, known: SCHEMA_VERSION, .. }), "{text}");
     assert!(text.contains(&*path.to_string_lossy()) && text.contains("start the newer Taskyard"), "{text}");
     assert_eq!(taskyard_domain::Error::from(error).class, Class::FailedPrecondition);
     assert!(fs::read(&path).unwrap() == migrated);
@@ -184,7 +188,7 @@ async fn without_a_backup_nothing_is_migrated() {
 #[tokio::test]
 async fn a_migration_that_leaves_dangling_references_fails() {
     let (harness, world) = filled().await;
-    let dangling = Migration { version: 3, name: "dangling", sql: "DELETE FROM list" };
+    let dangling = Migration { version: NEXT, name: "dangling", sql: "DELETE FROM list" };
     let text = open_with(&harness, &[dangling]).await.unwrap_err().to_string();
     assert!(text.contains("1 rows would refer to rows that don't exist"), "{text}");
     let store = harness.open_again().await;

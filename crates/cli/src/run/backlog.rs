@@ -30,7 +30,8 @@ pub async fn run(client: &Client, show: &Show, command: BacklogCommand) -> Resul
         BacklogCommand::Import { folder, recreate } => {
             let workspace = workspace(client).await?;
             let (files, mut told) = read_folder(&folder)?;
-            told.extend(import(client, &workspace, &files, &json!({ "recreate": recreate })).await?);
+            let how = json!({ "folder": name_of(&folder)?, "recreate": recreate });
+            told.extend(import(client, &workspace, &files, &how).await?);
             report(show, told, "imported")
         }
         BacklogCommand::Export { folder } => {
@@ -85,6 +86,12 @@ struct Found {
 /// What became of a file, as the server says it.
 fn told(path: &str, outcome: &str, note: impl Into<String>) -> Value {
     json!({ "path": path, "outcome": outcome, "notes": [note.into()] })
+}
+
+/// The folder's one name, however it was given: what both sides agreed on is remembered for each.
+fn name_of(folder: &Path) -> Result<String> {
+    let whole = std::fs::canonicalize(folder).map_err(|error| machine("finding the folder", error))?;
+    Ok(whole.to_string_lossy().into_owned())
 }
 
 /// Every Markdown file below `folder`, and what can't be read.
@@ -206,7 +213,8 @@ async fn export(client: &Client, show: &Show, workspace: &str, folder: &Path) ->
     std::fs::create_dir_all(folder).map_err(|error| machine("making the folder", error))?;
     let (files, mut told_of) = read_folder(folder)?;
     let given: Vec<Value> = files.iter().map(|file| json!({ "path": file.path, "text": file.text })).collect();
-    let answer = client.call("backlog_export", json!({ "workspace": workspace, "files": given })).await?;
+    let name = name_of(folder)?;
+    let answer = client.call("backlog_export", json!({ "workspace": workspace, "folder": name, "files": given })).await?;
     let mut written = Vec::new();
     for file in answer["files"].as_array().into_iter().flatten() {
         let path = text(file, "path");
@@ -226,7 +234,7 @@ async fn export(client: &Client, show: &Show, workspace: &str, folder: &Path) ->
         }));
     }
     // That both sides agree now is recorded only once the files are there.
-    import(client, workspace, &written, &json!({ "only_agree": true })).await?;
+    import(client, workspace, &written, &json!({ "folder": name, "only_agree": true })).await?;
     told_of.sort_by(|a, b| text(a, "path").cmp(text(b, "path")));
     report(show, told_of, "exported")
 }

@@ -3,7 +3,7 @@
 //!
 //! Writes nothing: the caller writes the files, and imports them, which records that both sides agree.
 
-use super::backlog_import::{BacklogText, fields_of};
+use super::backlog_import::{BacklogText, differing, fields_of};
 use crate::{Caller, Engine, handle};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -17,6 +17,9 @@ use taskyard_store::{BacklogFile, Read};
 pub struct BacklogExport {
     /// Slug or UUID.
     pub workspace: String,
+    /// Which folder it is, as an import spells it.
+    #[serde(default)]
+    pub folder: String,
     /// Every Markdown file of the folder.
     #[serde(default)]
     pub files: Vec<BacklogText>,
@@ -120,10 +123,14 @@ async fn export(read: &mut Read, caller: &Caller, input: BacklogExport) -> Resul
     for task in read.task_with_slug(workspace.id).await? {
         let Some(slug) = task.slug.clone() else { continue };
         let here = fields_of(read, &task).await?;
-        let known = read.backlog_file(workspace.id, task.kind, &slug).await?;
+        let known = read.backlog_file(workspace.id, &input.folder, task.kind, &slug).await?;
         match seen.by_item.remove(&(task.kind, slug.clone())) {
             Some((path, file)) => bring_up(&mut output, &task, &here, known.as_ref(), &path, &file),
-            None => fresh(&mut output, &mut seen.paths, &task, &slug, &here, known.as_ref()),
+            None => {
+                // What a file says beyond its item is known from another folder as well.
+                let anywhere = if known.is_none() { read.backlog_file_anywhere(workspace.id, task.kind, &slug).await? } else { None };
+                fresh(&mut output, &mut seen.paths, &task, &slug, &here, known.or(anywhere).as_ref());
+            }
         }
     }
     for ((kind, slug), (path, _)) in seen.by_item {
@@ -154,7 +161,8 @@ fn bring_up(output: &mut BacklogExportOutput, task: &Task, here: &Fields, known:
         output.left_alone.push(left(path, Some(task), "changed_in_file", newer.clone(), note));
     }
     if !both.is_empty() {
-        let note = "changed on both sides: make them the same, or import a file in which you have decided".to_owned();
+        let values: Vec<String> = both.iter().map(|field| differing(*field, here, &file.fields)).collect();
+        let note = format!("changed on both sides ({}): make them the same, or import a file in which you have decided", values.join("; "));
         output.left_alone.push(left(path, Some(task), "conflict", both.clone(), note));
     }
     let text = file.with(&wanted);

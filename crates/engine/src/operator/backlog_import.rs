@@ -33,6 +33,10 @@ pub struct BacklogText {
 pub struct BacklogImport {
     /// Slug or UUID.
     pub workspace: String,
+    /// Which folder the files lie in, in a spelling that is always the same: what both sides agreed on is remembered for
+    /// each.
+    #[serde(default)]
+    pub folder: String,
     /// The files, at most 200.
     pub files: Vec<BacklogText>,
     /// Makes items anew that were deleted here.
@@ -119,7 +123,8 @@ impl Engine {
                 continue;
             }
             let (caller, workspace, shown) = (caller.clone(), workspace.id, path.clone());
-            let work = Import { workspace, path, file, text, recreate: input.recreate, only_agree: input.only_agree };
+            let (folder, recreate, only_agree) = (input.folder.clone(), input.recreate, input.only_agree);
+            let work = Import { workspace, folder, path, file, text, recreate, only_agree };
             let outcome = self.store().write(move |tx| Box::pin(async move { work.take(tx, &caller).await })).await;
             done[index] = Some(match outcome {
                 Ok(entry) => entry,
@@ -165,9 +170,23 @@ pub(super) async fn fields_of(read: &mut Read, task: &Task) -> Result<Fields> {
     })
 }
 
+/// Both sides' values of a field, for a person who has to decide.
+pub(super) fn differing(field: Field, here: &Fields, file: &Fields) -> String {
+    if field == Field::Body {
+        return "body: the texts differ".into();
+    }
+    let short = |value: Option<String>| match value {
+        Some(value) if value.chars().count() > 60 => format!("\"{}…\"", value.chars().take(59).collect::<String>()),
+        Some(value) => format!("\"{value}\""),
+        None => "nothing".into(),
+    };
+    format!("{field}: {} here, {} in the file", short(here.text(field)), short(file.text(field)))
+}
+
 /// One file on its way in.
 struct Import {
     workspace: WorkspaceId,
+    folder: String,
     path: String,
     file: File,
     text: String,
@@ -178,15 +197,19 @@ struct Import {
 impl Import {
     async fn take(self, tx: &mut Tx, caller: &Caller) -> Result<ImportedFile> {
         let workspace = tx.workspace_lock(self.workspace).await?.ok_or_else(|| Error::not_found("workspace", self.workspace))?;
-        let known = tx.backlog_file(self.workspace, self.file.kind, &self.file.slug).await?;
+        let known = tx.backlog_file(self.workspace, &self.folder, self.file.kind, &self.file.slug).await?;
         let item = tx.task_by_slug(self.workspace, self.file.kind, &self.file.slug).await?;
         match item {
             Some(task) => self.update(tx, caller, task, known).await,
             None if self.only_agree => Ok(ImportedFile::new(&self.path, "unchanged")),
-            None => match known {
-                Some(known) if !self.recreate => Ok(self.deleted(&known)),
-                known => self.create(tx, caller, workspace, known).await,
-            },
+            None => {
+                // That it was deleted is known whichever folder it was in.
+                let seen = tx.backlog_file_anywhere(self.workspace, self.file.kind, &self.file.slug).await?;
+                match known.as_ref().or(seen.as_ref()) {
+                    Some(seen) if !self.recreate => Ok(self.deleted(seen)),
+                    _ => self.create(tx, caller, workspace, known).await,
+                }
+            }
         }
     }
 
@@ -240,9 +263,15 @@ impl Import {
         for field in Field::ALL.iter().filter(|_| !self.only_agree) {
             match changed(*field, &before, &self.file.fields, &agreed) {
                 Changed::File => taken.push(*field),
-                Changed::Both => entry.conflicts.push(*field),
+                Changed::Both => {
+                    entry.conflicts.push(*field);
+                    entry.notes.push(differing(*field, &before, &self.file.fields));
+                }
                 Changed::Neither | Changed::Here => {}
             }
+        }
+        if known.is_none() && !entry.conflicts.is_empty() {
+            entry.notes.push("the folder is new here, so nothing says which side is newer".into());
         }
         for (field, why) in apply(tx, caller, &mut task, &self.file, &taken, &self.path).await? {
             taken.retain(|taken| *taken != field);
@@ -264,7 +293,7 @@ impl Import {
         entry.short_id = Some(task.short_id.to_string());
         entry.fields = taken;
         let is_new = known.as_ref().is_none_or(|known| known.text != self.text || known.path != self.path || known.agreed != agreed);
-        if is_new || known.as_ref().is_some_and(|known| known.task_id != Some(task.id)) {
+        if is_new || known.as_ref().is_some_and(|known| known.task_id != Some(task.id) || known.folder != self.folder) {
             self.remember(tx, &task, agreed, known).await?;
         }
         Ok(entry)
@@ -276,6 +305,7 @@ impl Import {
             id,
             workspace_id: self.workspace,
             task_id: Some(task.id),
+            folder: self.folder.clone(),
             kind: self.file.kind,
             slug: self.file.slug.clone(),
             path: self.path.clone(),

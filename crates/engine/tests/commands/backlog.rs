@@ -18,7 +18,12 @@ impl Yard {
     }
 
     async fn import(&self, folder: &Folder) -> Vec<ImportedFile> {
-        self.engine.backlog_import(&self.me(), input(json!({ "workspace": "main", "files": texts(folder) }))).await.unwrap().files
+        self.import_from("/a", folder).await
+    }
+
+    async fn import_from(&self, name: &str, folder: &Folder) -> Vec<ImportedFile> {
+        let arguments = json!({ "workspace": "main", "folder": name, "files": texts(folder) });
+        self.engine.backlog_import(&self.me(), input(arguments)).await.unwrap().files
     }
 
     async fn import_one(&self, folder: &Folder, path: &str) -> ImportedFile {
@@ -27,10 +32,14 @@ impl Yard {
 
     /// Exports as the command line does: writes, then imports what was written. What was left alone, by path.
     async fn export(&self, folder: &mut Folder) -> Vec<(String, String)> {
-        let files = texts(folder);
-        let out = self.engine.backlog_export(&self.me(), input(json!({ "workspace": "main", "files": files }))).await.unwrap();
+        self.export_to("/a", folder).await
+    }
+
+    async fn export_to(&self, name: &str, folder: &mut Folder) -> Vec<(String, String)> {
+        let arguments = json!({ "workspace": "main", "folder": name, "files": texts(folder) });
+        let out = self.engine.backlog_export(&self.me(), input(arguments)).await.unwrap();
         let written: Folder = out.files.into_iter().map(|file| (file.path, file.text)).collect();
-        self.import(&written).await;
+        self.import_from(name, &written).await;
         folder.extend(written);
         out.left_alone.into_iter().map(|left| (left.path, left.reason)).collect()
     }
@@ -221,6 +230,43 @@ async fn what_changed_on_both_sides_is_reported_and_left_alone() {
     assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "updated");
 }
 
+/// Which side is newer is known of each folder by itself: another clone that is behind takes nothing back.
+#[tokio::test]
+async fn a_second_copy_that_is_behind_undoes_nothing() {
+    let yard = Yard::new().await;
+    let (mut first, mut second) = (backlog(), backlog());
+    yard.import_from("/a", &first).await;
+    yard.task_of("t", json!({ "title": "Newer" })).await;
+    assert_eq!(yard.export_to("/a", &mut first).await, []);
+    let behind = yard.import_from("/b", &second).await.into_iter().find(|file| file.path == "a/Task-t.md").unwrap();
+    assert_eq!((behind.outcome.as_str(), behind.fields.len()), ("conflict", 0));
+    let notes = behind.notes.join("\n");
+    assert!(notes.contains("title: \"Newer\" here, \"The task\" in the file") && notes.contains("folder is new"), "{notes}");
+    assert_eq!(yard.task("TY-3").await.title, "Newer");
+    assert_eq!(yard.export_to("/b", &mut second).await, [("a/Task-t.md".to_owned(), "conflict".to_owned())]);
+    assert_eq!(second, backlog());
+    // Brought up to date by git, it agrees; and then its changes are changes.
+    second.clone_from(&first);
+    assert!(yard.import_from("/b", &second).await.iter().all(|file| matches!(file.outcome.as_str(), "unchanged" | "ignored")));
+    let text = second["a/Task-t.md"].replace("P1", "P0");
+    second.insert("a/Task-t.md".into(), text);
+    assert!(yard.import_from("/b", &second).await.iter().any(|file| file.outcome == "updated"));
+    assert_eq!(yard.export_to("/a", &mut first).await, []);
+    assert_eq!(first, second);
+}
+
+/// What was agreed on before folders were told apart is the first folder's that comes.
+#[tokio::test]
+async fn what_was_agreed_on_without_a_folder_is_taken_over() {
+    let yard = Yard::new().await;
+    let mut files = backlog();
+    yard.import_from("", &files).await;
+    files.insert("a/Task-t.md".into(), TASK.replace("The task", "Changed"));
+    assert!(yard.import_from("/a", &files).await.iter().any(|file| file.outcome == "updated"));
+    let behind = yard.import_from("/b", &backlog()).await;
+    assert!(behind.iter().any(|file| file.outcome == "conflict"), "{behind:?}");
+}
+
 #[tokio::test]
 async fn what_a_file_cannot_say_is_refused_and_the_rest_goes_in() {
     let yard = Yard::new().await;
@@ -241,6 +287,13 @@ async fn what_a_file_cannot_say_is_refused_and_the_rest_goes_in() {
 }
 
 impl Yard {
+    /// Changes the task with that slug.
+    async fn task_of(&self, slug: &str, mut changes: Value) {
+        let all = self.engine.list_backlog(&self.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap();
+        changes["task_id"] = all.items.into_iter().find(|item| item.slug.as_deref() == Some(slug)).unwrap().id.into();
+        self.engine.update_task(&self.me(), input(changes)).await.unwrap();
+    }
+
     async fn claim_any(&self) {
         let claim = json!({ "workspace": "main" });
         assert!(self.engine.claim_next_task(&self.me(), input(claim)).await.unwrap().found);
@@ -255,6 +308,7 @@ async fn an_item_that_was_deleted_here_is_not_brought_back_by_its_file() {
     let item = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap().items.remove(0);
     yard.engine.delete_task(&yard.me(), input(json!({ "task_id": item.id }))).await.unwrap();
     assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "deleted");
+    assert!(yard.import_from("/b", &files).await.iter().any(|file| file.outcome == "deleted"), "nor by that of another folder");
     assert_eq!(yard.export(&mut files).await, [("a/Task-t.md".to_owned(), "without_item".to_owned())]);
     files.insert("a/Task-t.md".into(), TASK.replace("Do it", "Do more"));
     assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "conflict");

@@ -18,11 +18,13 @@ pub struct BacklogFile {
     pub workspace_id: WorkspaceId,
     /// Its item; `None` once that is deleted.
     pub task_id: Option<TaskId>,
+    /// Which folder of files it lies in; empty for one that was seen before folders were told apart.
+    pub folder: String,
     /// The item's kind.
     pub kind: Kind,
     /// The item's slug.
     pub slug: String,
-    /// Where it lies in the backlog's folder, parts joined by `/`.
+    /// Where it lies in the folder, parts joined by `/`.
     pub path: String,
     /// Its whole text when it was last seen.
     pub text: String,
@@ -33,7 +35,7 @@ pub struct BacklogFile {
 }
 
 entity!(BacklogFile, "backlog_file", "backlog file", {
-    id, workspace_id, task_id, kind, slug, path, text, agreed as json, updated_at,
+    id, workspace_id, task_id, folder, kind, slug, path, text, agreed as json, updated_at,
 });
 
 impl Tx {
@@ -59,11 +61,20 @@ impl Read {
         .await
     }
 
-    /// What is known of the file of an item.
-    pub async fn backlog_file(&mut self, workspace: WorkspaceId, kind: Kind, slug: &str) -> Result<Option<BacklogFile>> {
+    /// What is known of the file of an item in `folder`.
+    pub async fn backlog_file(&mut self, workspace: WorkspaceId, folder: &str, kind: Kind, slug: &str) -> Result<Option<BacklogFile>> {
+        let mut all = values![workspace, kind];
+        all.extend([text(slug), text(folder)]);
+        let own_first = "WHERE workspace_id = $1 AND kind = $2 AND slug = $3 AND folder IN ($4, '') ORDER BY folder DESC LIMIT 1";
+        self.select_one(own_first, all).await
+    }
+
+    /// What is known of the file of an item in whatever folder it was seen last.
+    pub async fn backlog_file_anywhere(&mut self, workspace: WorkspaceId, kind: Kind, slug: &str) -> Result<Option<BacklogFile>> {
         let mut all = values![workspace, kind];
         all.push(text(slug));
-        self.select_one("WHERE workspace_id = $1 AND kind = $2 AND slug = $3", all).await
+        let newest = "WHERE workspace_id = $1 AND kind = $2 AND slug = $3 ORDER BY updated_at DESC, id DESC LIMIT 1";
+        self.select_one(newest, all).await
     }
 
     /// The workspace's items that have a slug, archived ones left out: plans, epics, tasks, each by slug.
