@@ -106,7 +106,11 @@ impl Dispatcher {
             Err(error) => error.class.code(),
         };
         let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(call, connection, milliseconds, outcome, arguments = names.join(","), "call");
+        if result.is_ok() {
+            tracing::debug!(call, connection, milliseconds, arguments = names.join(","), "call");
+        } else {
+            tracing::info!(call, connection, milliseconds, outcome, arguments = names.join(","), "call");
+        }
         if let Some(log) = &self.log {
             log.write(&Entry { call, connection: &connection, milliseconds, outcome, arguments: &names });
         }
