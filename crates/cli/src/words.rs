@@ -14,7 +14,8 @@ const TOOLS: &[Line] = &[
     ("cancel_task", "`taskyard task cancel TASK`"),
     ("cleanup_task_worktree", "`taskyard worktree clean TASK`"),
     ("cleanup_task_worktree with discard_changes", "`taskyard worktree clean TASK --discard`"),
-    ("complete_task", "the MCP tool complete_task"),
+    ("complete_task", "`taskyard complete RUN`"),
+    ("complete_task (abandoned)", "`taskyard complete RUN --outcome abandoned`"),
     ("continue_merge", "`taskyard task merge TASK --continue`"),
     ("continue_task", "`taskyard task continue TASK PROMPT`"),
     ("create_list(local_path)", "`taskyard list add NAME --path FOLDER`"),
@@ -52,6 +53,7 @@ const TOOLS: &[Line] = &[
 /// Phrases of hints with the names of arguments and settings.
 const ARGUMENTS: &[Line] = &[
     ("agent_profile_id", "--profile"),
+    ("claimable_only", "--claimable"),
     ("discard_changes: true", "`taskyard worktree clean TASK --discard`"),
     ("hook_policy = skip", "--hooks skip (`taskyard repository set`)"),
     ("local_path", "--path"),

@@ -12,8 +12,9 @@ use crate::transport::{BriefCall, Departure, ProtocolHandler};
 use crate::{result, schema, tools};
 use http::request::Parts;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation,
-    JsonObject, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, SubscriptionFilter,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData,
+    Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -22,10 +23,29 @@ use taskyard_domain::{Face, Result};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-const INSTRUCTIONS: &str = "Taskyard runs coding agents on tasks, each in its own git worktree. \
+/// For those who write tasks and decide on them.
+const FOR_A_PERSON: &str = "Taskyard runs coding agents on tasks, each in its own git worktree. \
 Find a list with list_task_lists, write tasks with add_task (queue: true starts them), wait with wait_for_task_change, \
 read the work with get_task_diff, check it with preview_merge, land it with review_task. \
 Tasks are named by UUID or short id such as TY-42.";
+
+/// For an agent of somebody's own that takes work from the backlog.
+const FOR_A_CLAIMER: &str = "Taskyard keeps a backlog that agents take their work from. \
+Claim a task with claim_task or claim_next_task before you begin, do what its workflow_prompt says, \
+and end the claim with complete_task (abandoned gives it back). list_backlog shows what there is, create_object adds to it.";
+/// For an agent that Taskyard runs, and whoever sees only some of the tools.
+const FOR_AN_AGENT: &str = "Taskyard runs coding agents on tasks, each in its own git worktree. \
+Tasks are named by UUID or short id such as TY-42.";
+
+/// What a connection is told that sees these tools: only of tools that it has.
+fn instructions(selection: &Selection) -> &'static str {
+    let has = |tool: &str| tools::find(tool).is_some_and(|tool| selection.contains(tool));
+    let names_only_what_is_there = |text: &&str| {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| tools::find(word).is_some()).all(has)
+    };
+    [FOR_A_PERSON, FOR_A_CLAIMER].into_iter().find(names_only_what_is_there).unwrap_or(FOR_AN_AGENT)
+}
 
 /// The handler of one connection or request. Cheap to clone.
 #[derive(Clone)]
@@ -50,6 +70,10 @@ impl Handler {
             // A token that is dead lists what a live one would; its calls say what is wrong.
             Ok(Identity::Run) | Err(_) => Ok(Selection::agent()),
         }
+    }
+
+    async fn instructions(&self, parts: Option<&Parts>) -> &'static str {
+        self.selection(parts).await.map_or(FOR_AN_AGENT, |selection| instructions(&selection))
     }
 
     async fn find(&self, name: &str) -> Option<&'static Tool> {
@@ -106,7 +130,24 @@ impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(Implementation::new("taskyard", env!("CARGO_PKG_VERSION")))
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(FOR_AN_AGENT)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> std::result::Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut answer = self.negotiate_initialize(&request)?;
+        answer.instructions = Some(self.instructions(context.extensions.get::<Parts>()).await.into());
+        Ok(answer)
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> std::result::Result<DiscoverResult, ErrorData> {
+        let mut info = self.get_info();
+        info.instructions = Some(self.instructions(context.extensions.get::<Parts>()).await.into());
+        Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), info))
     }
 
     async fn list_tools(
@@ -210,4 +251,27 @@ pub fn bearer(parts: &Parts) -> Option<String> {
 fn connection(parts: Option<&Parts>) -> String {
     let id = parts.and_then(|p| p.headers.get("mcp-session-id")).and_then(|id| id.to_str().ok());
     id.map_or_else(|| "-".to_owned(), |id| id.chars().take(8).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toolset::MODES;
+
+    #[test]
+    fn every_mode_is_told_of_tools_that_it_has() {
+        let mut told = Vec::new();
+        for (mode, _) in MODES {
+            let selection = Selection::mode(mode).unwrap();
+            let text = instructions(&selection);
+            for tool in
+                tools::all().filter(|tool| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == tool.name))
+            {
+                assert!(selection.contains(tool), "{mode}: {}", tool.name);
+            }
+            told.push((*mode, text));
+        }
+        let of = |mode: &str| told.iter().find(|(known, _)| *known == mode).unwrap().1;
+        assert_eq!((of("external"), of("core"), of("claims"), of("agent")), (FOR_A_PERSON, FOR_A_PERSON, FOR_A_CLAIMER, FOR_AN_AGENT));
+    }
 }

@@ -145,6 +145,20 @@ async fn the_address_decides_which_tools_there_are() {
 }
 
 #[tokio::test]
+async fn a_connection_is_told_of_its_own_tools() {
+    let server = Server::start().await;
+    let initialized = server.send(Request::mcp(&[], &initialize()).at("/mcp?mode=claims")).await.message();
+    let discovered = server.send(modern(request("server/discover", json!({}))).at("/mcp?mode=claims")).await.message();
+    for answer in [initialized, discovered] {
+        let told = answer["result"]["instructions"].as_str().unwrap();
+        assert!(told.contains("claim_next_task") && !told.contains("add_task"), "{answer}");
+    }
+    let whole = server.mcp(&[], initialize()).await.message();
+    assert!(whole["result"]["instructions"].as_str().unwrap().contains("add_task"), "{whole}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_runs_token_sees_the_agents_tools_whatever_it_asks_for() {
     let server = Server::start().await;
     for token in [RUN_TOKEN, "ty_dead"] {

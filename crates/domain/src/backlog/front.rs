@@ -54,6 +54,12 @@ impl Front {
             }
             end += line.len();
         }
+        // A page may begin with a line across; one that names a kind below it is an item whose second line is missing.
+        let names_a_kind =
+            text[start..].lines().map(str::trim_end).take_while(|line| !line.is_empty()).any(|line| line.starts_with("kind:"));
+        if names_a_kind {
+            return Err(Error::invalid("front matter", "the front matter isn't closed: a line of --- belongs below its fields"));
+        }
         Ok(None)
     }
 

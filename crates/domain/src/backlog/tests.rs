@@ -40,7 +40,7 @@ fn a_file_is_read() {
 
 #[test]
 fn what_is_no_item_is_left_alone() {
-    for text in ["", "# Readme\n", "---\nnot closed\n", "---\ntitle: x\n---\n", "---\nkind:\n---\n", "text\n---\nkind: task\n---\n"] {
+    for text in ["", "# Readme\n", "---\nnot closed\n", "---\n\nkind: of a text\n", "---\ntitle: x\n---\n", "---\nkind:\n---\n", "text\n---\nkind: task\n---\n"] {
         assert_eq!(File::parse(text).unwrap(), None, "{text}");
     }
 }
@@ -58,6 +58,7 @@ fn what_cant_be_read_says_why() {
         ("---\nkind: task\nslug: x\ntitle: a\ntitle: b\n---\n", "title"),
         ("---\nkind: task\nslug: x\ntitle: \"a\n---\n", "front matter"),
         ("---\n- kind\n---\n", "front matter"),
+        ("---\nslug: x\nkind: task\ntitle: a\n\nWhat is to be done.\n", "front matter"),
     ] {
         assert_eq!(File::parse(text).unwrap_err().field.as_deref(), Some(field), "{text}");
     }

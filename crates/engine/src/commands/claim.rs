@@ -110,7 +110,7 @@ impl Engine {
         let mut workflow_prompt = Levels::of(tx, task.clone()).await?.workflow_prompt();
         if let Some(asked) = &task.next_prompt {
             let gap = if workflow_prompt.is_empty() { "" } else { "\n\n" };
-            workflow_prompt += &format!("{gap}Work on this item was sent back or broken off. What is asked for now:\n\n{asked}");
+            workflow_prompt += &format!("{gap}Work on this item goes on. What is asked for now:\n\n{asked}");
         }
         let run = self.new_claim(tx, task, claimer, workflow_prompt.clone());
         tx.run_insert(&run).await?;
