@@ -33,7 +33,6 @@ pub(crate) struct Checkout {
     /// Its top folder.
     pub(crate) path: PathBuf,
     git_dir: PathBuf,
-    held: bool,
     /// Its HEAD is the branch; otherwise an operation in it will move the branch.
     pub(crate) attached: bool,
     operation: Option<&'static str>,
@@ -55,25 +54,29 @@ const OPERATIONS: &[(&str, &str)] = &[
 pub(crate) async fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Checkout>> {
     let places = places(repo).await?;
     let mut found: Vec<Checkout> = Vec::new();
-    for path in places.into_iter().filter(|path| path.is_dir()) {
+    for path in places {
         let git_dir = match git_dir_at(&path) {
             Some(git_dir) => git_dir,
+            None if !path.is_dir() => continue,
             None => match git_dir_of(repo, &path).await {
                 Some(git_dir) => git_dir,
                 None => continue,
             },
         };
-        if found.iter().any(|known| known.git_dir == git_dir) {
-            continue;
-        }
-        let operation = OPERATIONS.iter().find(|(name, _)| git_dir.join(name).exists()).map(|(_, operation)| *operation);
         let attached = match head_in(&git_dir) {
             Some(head) => head.as_deref() == Some(branch),
             None => is_on(repo, &path, branch).await?,
         };
-        found.push(Checkout { git: repo.git().clone(), held: attached || is_held(&git_dir, branch), attached, operation, path, git_dir });
+        // Of the many that have something else checked out no more is asked.
+        if !attached && !is_held(&git_dir, branch) {
+            continue;
+        }
+        let Ok(git_dir) = git_dir.canonicalize() else { continue };
+        if found.iter().all(|known| known.git_dir != git_dir) {
+            let operation = OPERATIONS.iter().find(|(name, _)| git_dir.join(name).exists()).map(|(_, operation)| *operation);
+            found.push(Checkout { git: repo.git().clone(), attached, operation, path, git_dir });
+        }
     }
-    found.retain(|tree| tree.held);
     Ok(found)
 }
 
@@ -104,8 +107,7 @@ fn git_dir_at(path: &Path) -> Option<PathBuf> {
         let text = std::fs::read(&link).ok()?;
         path.join(path_from(text.strip_prefix(b"gitdir: ")?.strip_suffix(b"\n")?))
     };
-    let git_dir = target.canonicalize().ok()?;
-    git_dir.join("HEAD").is_file().then_some(git_dir)
+    target.join("HEAD").is_file().then_some(target)
 }
 
 async fn git_dir_of(repo: &Repo, path: &Path) -> Option<PathBuf> {
@@ -120,7 +122,12 @@ async fn is_on(repo: &Repo, path: &Path, branch: &str) -> Result<bool> {
 
 /// Whether an operation in the tree will put the branch back to something of its own.
 fn is_held(git_dir: &Path, branch: &str) -> bool {
+    let is_under_way = ["rebase-merge", "rebase-apply", "BISECT_START"].iter().any(|name| git_dir.join(name).exists());
     let named = |name: &str| std::fs::read_to_string(git_dir.join(name)).unwrap_or_default();
+    is_under_way && is_named(named, branch)
+}
+
+fn is_named(named: impl Fn(&str) -> String, branch: &str) -> bool {
     ["rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"].iter().any(|file| {
         let name = named(file);
         name.trim().strip_prefix("refs/heads/").unwrap_or(name.trim()) == branch

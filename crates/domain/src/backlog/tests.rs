@@ -40,7 +40,15 @@ fn a_file_is_read() {
 
 #[test]
 fn what_is_no_item_is_left_alone() {
-    for text in ["", "# Readme\n", "---\nnot closed\n", "---\n\nkind: of a text\n", "---\ntitle: x\n---\n", "---\nkind:\n---\n", "text\n---\nkind: task\n---\n"] {
+    for text in [
+        "",
+        "# Readme\n",
+        "---\nnot closed\n",
+        "---\n\nkind: of a text\n",
+        "---\ntitle: x\n---\n",
+        "---\nkind:\n---\n",
+        "text\n---\nkind: task\n---\n",
+    ] {
         assert_eq!(File::parse(text).unwrap(), None, "{text}");
     }
 }

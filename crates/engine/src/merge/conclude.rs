@@ -11,7 +11,7 @@ use taskyard_domain::id::TaskId;
 use taskyard_domain::merge::{Kind, MergeRecord, State};
 use taskyard_domain::task::{Context, Fact, Status, Task};
 use taskyard_domain::worktree::{self, Worktree};
-use taskyard_domain::{Error, Result};
+use taskyard_domain::{Class, Error, Result};
 use taskyard_git::{Error as Git, refs};
 use taskyard_store::{Tx, WorktreeFilter};
 
@@ -48,7 +48,7 @@ impl Engine {
         let mut tries = 1;
         loop {
             match self.conclude_step(caller, bench, record).await {
-                Err(error) if tries < RECORD_TRIES && !self.shutdown().is_cancelled() => {
+                Err(error) if can_get_better(&error) && tries < RECORD_TRIES && !self.shutdown().is_cancelled() => {
                     tracing::warn!(merge = %record.id, %error, "a merge that landed can't be recorded now; trying again");
                     tokio::time::sleep(self.patience(RECORD_PAUSE)).await;
                     tries += 1;
@@ -117,6 +117,11 @@ impl Engine {
         let landed = |r: &&MergeRecord| r.kind == Kind::Merge && matches!(r.state, State::Landed | State::Reverted);
         Ok(records.iter().filter(landed).count())
     }
+}
+
+/// Whether trying again may help: what is wrong with the rows themselves stays wrong.
+fn can_get_better(error: &Error) -> bool {
+    matches!(error.class, Class::Unavailable | Class::ResourceExhausted | Class::Internal)
 }
 
 fn kept_ref(task: TaskId, n: usize) -> String {

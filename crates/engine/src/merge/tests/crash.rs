@@ -106,6 +106,49 @@ async fn after_a_crash_the_same_call_comes_to_the_same_end() {
     }
 }
 
+/// What happened isn't told as a failure, and the next start ends it.
+#[tokio::test]
+async fn a_merge_that_lands_but_cant_be_recorded_says_that_it_landed() {
+    let yard = Yard::new().await;
+    let work = yard.task("Add b").await;
+    yard.work(&work, "b.txt", "b\n").await;
+    merge_until(&yard, &work, Strategy::Merge, Step::Landed, 1).await;
+    let record = yard.records(work.task).await.remove(0);
+    let place = yard.engine.place_of(work.worktree).await.unwrap().unwrap();
+    let bench = yard.engine.bench(&place.repository).await.unwrap();
+    yard.engine.store().close().await;
+    let told = yard.engine.conclude_surely(&operator(), &bench, &record).await.unwrap_err();
+    assert_eq!(told.class, Class::Unavailable);
+    let details = told.details.unwrap();
+    assert_eq!((&details["landed"], &details["commit"]), (&json!(true), &json!(record.target_after)));
+    let after = yard.reopened().await;
+    after.reconcile_merges().await.unwrap();
+    let task = work.task;
+    let row = after.store().read(move |read| Box::pin(async move { read.task_fetch(task).await })).await.unwrap().unwrap();
+    assert_eq!(row.status, Status::Done);
+}
+
+/// Nothing is built on a merge that isn't at its end: the refusal names whose it is and what stands in its way.
+#[tokio::test]
+async fn a_merge_whose_tree_cant_follow_stops_the_next_one_into_its_target() {
+    let yard = Yard::new().await;
+    let (first, second) = (yard.task("Add b").await, yard.task("Add c").await);
+    yard.work(&first, "b.txt", "b\n").await;
+    yard.work(&second, "c.txt", "c\n").await;
+    merge_until(&yard, &first, Strategy::Merge, Step::Computed, 1).await;
+    let record = yard.records(first.task).await.remove(0);
+    yard.git(&["update-ref", "refs/heads/main", record.target_after.as_deref().unwrap()]).await;
+    yard.repo.write("b.txt", "the user's own\n").unwrap();
+    let before = yard.snap().await;
+    let told = yard.approve(&second).await.unwrap_err();
+    assert!(told.message.contains(&first.short) && format!("{told:?}").contains("b.txt"), "{told:?}");
+    assert_eq!((yard.snap().await, yard.status(second.task).await), (before, Status::WaitingForReview));
+    std::fs::remove_file(yard.repo.path().join("b.txt")).unwrap();
+    yard.approve(&second).await.unwrap();
+    assert_eq!((yard.status(first.task).await, yard.status(second.task).await), (Status::Done, Status::Done));
+    assert_eq!(yard.git(&["status", "--porcelain"]).await, "");
+}
+
 #[tokio::test]
 async fn a_merge_cut_off_before_its_tree_followed_is_ended_before_the_next_one_lands() {
     let yard = Yard::new().await;

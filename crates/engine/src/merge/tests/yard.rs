@@ -29,6 +29,12 @@ pub(crate) struct Yard {
     repository: RepositoryId,
 }
 
+async fn open(data: &Path) -> Store {
+    let database = Database::Sqlite { path: data.join("taskyard.db") };
+    let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
+    Store::open(StoreOptions { database, backup_dir: data.join("backup"), clock, ids }).await.unwrap()
+}
+
 /// A task with its worktree.
 pub(crate) struct Work {
     pub task: TaskId,
@@ -53,10 +59,7 @@ impl Yard {
     /// A yard whose project folder is `folder`.
     pub async fn of(repo: Repo, folder: &Path) -> Self {
         let data = TempDir::with_prefix("taskyard-data-").unwrap();
-        let database = Database::Sqlite { path: data.path().join("taskyard.db") };
-        let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
-        let options = StoreOptions { database, backup_dir: data.path().join("backup"), clock, ids };
-        let store = Store::open(options).await.unwrap();
+        let store = open(data.path()).await;
         let engine = engine(&repo, store, data.path());
         engine.ensure_first_workspace().await.unwrap();
         let operator = Caller::operator(Face::Cli);
@@ -68,6 +71,11 @@ impl Yard {
     /// Another engine on the same store and folders: what a restarted server is.
     pub fn restarted(&self) -> Engine {
         engine(&self.repo, self.engine.store().clone(), self.data.path())
+    }
+
+    /// The same after the database was closed and opened again.
+    pub async fn reopened(&self) -> Engine {
+        engine(&self.repo, open(self.data.path()).await, self.data.path())
     }
 
     pub fn data(&self) -> PathBuf {
