@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 use std::time::Duration;
-use taskyard_agents::{Answer, Command, Event, Launch, McpServer, Resume, start};
+use taskyard_agents::{Answer, Command, Event, Heard, Launch, McpServer, Resume, start};
 use taskyard_process::Environment;
 
 fn launch(spec: &Value) -> Launch {
@@ -35,6 +35,7 @@ fn launch(spec: &Value) -> Launch {
         mcp_servers: mcp.into_iter().collect(),
         resume: text("resume").map(|agent_session_id| Resume { agent_session_id }),
         raw_log: logs.join("raw.log"),
+        heard: Heard::default(),
         stderr_log: logs.join("stderr.log"),
         line_cap: 32 << 20,
         start_limit: Duration::from_secs(30),

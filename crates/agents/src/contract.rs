@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 use std::path::PathBuf;
+use std::sync::Arc;
 use taskyard_domain::agent::DriverKind;
 use taskyard_domain::transcript::{Item, Usage};
 use taskyard_process::Environment;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 /// Everything needed to start one agent process for one session.
 #[derive(Debug, Clone)]
@@ -36,12 +38,35 @@ pub struct Launch {
     pub resume: Option<Resume>,
     /// Where every byte the agent writes to standard output goes before it is parsed (append-only).
     pub raw_log: PathBuf,
+    /// Told whenever it has written anything to standard output.
+    pub heard: Heard,
     /// Where its standard error goes (append-only).
     pub stderr_log: PathBuf,
     /// Longest a line may be; a longer one is dropped with a notice that says its size.
     pub line_cap: usize,
     /// How long the handshake (up to [`Event::Ready`]) may take.
     pub start_limit: std::time::Duration,
+}
+
+/// When an agent last wrote anything, a whole line or not: a sign of life that is no event yet. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Heard(Arc<watch::Sender<Instant>>);
+
+impl Default for Heard {
+    fn default() -> Self {
+        Self(Arc::new(watch::channel(Instant::now()).0))
+    }
+}
+
+impl Heard {
+    pub(crate) fn now(&self) {
+        self.0.send_replace(Instant::now());
+    }
+
+    /// Follows it.
+    pub fn listen(&self) -> watch::Receiver<Instant> {
+        self.0.subscribe()
+    }
 }
 
 /// A conversation the agent had before.

@@ -23,6 +23,7 @@ mod properties;
 mod start;
 
 pub use contract::{
-    Answer, Command, Event, Handle, Launch, LimitNotice, McpServer, Permission, PermissionOption, Resume, StartError, TurnEnd, TurnStop,
+    Answer, Command, Event, Handle, Heard, Launch, LimitNotice, McpServer, Permission, PermissionOption, Resume, StartError, TurnEnd,
+    TurnStop,
 };
 pub use start::start;

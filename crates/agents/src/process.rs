@@ -5,7 +5,7 @@
 //! driver's pace) and [`Control`] (end it, learn how it ended). Standard error is read all the time, so a
 //! flood of it can't block the agent; a bounded tail is kept. Speaks no protocol.
 
-use crate::contract::{Event, Launch, StartError};
+use crate::contract::{Event, Heard, Launch, StartError};
 use crate::frame::{Frame, Framer};
 use std::fs::File;
 use std::io::Write;
@@ -76,6 +76,7 @@ pub fn start(launch: &Launch, more_args: &[String]) -> Result<Started, StartErro
         log_name: launch.raw_log.display().to_string(),
         framer: Framer::new(launch.line_cap),
         chunk: vec![0; CHUNK],
+        heard: launch.heard.clone(),
         exit: exit.clone(),
     };
     tokio::spawn(supervise(child, stdin.clone(), end_rx, exit_tx, stderr_done));
@@ -142,6 +143,7 @@ pub struct Stdout {
     log_name: String,
     framer: Framer,
     chunk: Vec<u8>,
+    heard: Heard,
     exit: watch::Receiver<Option<Exit>>,
 }
 
@@ -165,6 +167,7 @@ impl Stdout {
                 continue;
             }
             self.log(read);
+            self.heard.now();
             self.framer.push(&self.chunk[..read]);
         }
     }

@@ -102,6 +102,18 @@ async fn a2_a_branch_named_like_the_prefix_gives_another_name() {
 }
 
 #[tokio::test]
+async fn a2_a_branch_below_the_wanted_name_gives_another_name() {
+    let lab = Lab::new();
+    let r = lab.repo("r").await;
+    let repo = lab.open(&r).await;
+    let wanted = planned(&lab, &repo).await.branch;
+    lab.git_in(&r, &["branch", &format!("{wanted}/x")]).await;
+    let plan = planned(&lab, &repo).await;
+    assert_ne!(plan.branch, wanted);
+    worktree::create(&repo, &plan, &lab.oid(&r, "main").await).await.unwrap();
+}
+
+#[tokio::test]
 async fn a2_a_ref_that_comes_in_the_way_is_named_and_nothing_is_left() {
     let lab = Lab::new();
     let r = lab.repo("r").await;

@@ -185,6 +185,42 @@ async fn without_a_backup_nothing_is_migrated() {
     store.close().await;
 }
 
+/// What the releases before wrote.
+const RELEASED: [&str; 2] = [include_str!("../migrations/0001_first.sql"), include_str!("../migrations/0002_backlog.sql")];
+
+#[tokio::test]
+async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
+    for version in 1..=RELEASED.len() {
+        let harness = Harness::sqlite().await;
+        let path = harness.dir.path().join("old.db");
+        let mut sql = RELEASED[..version].concat().replace("{{AUTO_ID}}", "INTEGER PRIMARY KEY AUTOINCREMENT");
+        sql += "CREATE TABLE schema_version (version BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL);";
+        for applied in 1..=version {
+            sql += &format!("INSERT INTO schema_version VALUES ({applied}, 'x', 0);");
+        }
+        let id = "01890000-0000-7000-8000-000000000001";
+        sql += &format!("INSERT INTO workspace VALUES ('{id}', 'home', 'Home', 'TY', 'the prompt', NULL, 0);");
+        if version >= 2 {
+            let fields = r#"{"title":"T","plan_slug":null,"epic_slug":null,"status":"ready","priority":null,"body":""}"#;
+            let agreed = format!(r#"{{"fields":{fields},"known":["title"]}}"#);
+            sql += &format!("INSERT INTO backlog_file VALUES ('{id}', '{id}', NULL, 'task', 't', 'Task-t.md', 'text', '{agreed}', 0);");
+        }
+        change(&path, Box::leak(sql.into_boxed_str())).await;
+        let store = Store::open(harness.sources.options(Database::Sqlite { path }, harness.dir.path())).await.unwrap();
+        let workspace = id.parse().unwrap();
+        let found = read_tx!(store, |read| {
+            let known = read.backlog_file(workspace, "/a", taskyard_domain::task::Kind::Task, "t").await?;
+            Ok((read.workspace_list().await?, known))
+        });
+        let (workspaces, known) = found.unwrap();
+        assert_eq!(workspaces.iter().map(|w| w.prompt.as_str()).collect::<Vec<_>>(), ["the prompt"], "version {version}");
+        assert_eq!(known.map(|file| (file.folder, file.path)), (version >= 2).then(|| (String::new(), "Task-t.md".into())));
+        assert!(names(&harness.dir.path().join("backups")).iter().any(|name| name.contains("old")), "version {version}: a copy is kept");
+        store.close().await;
+    }
+    assert_eq!(i64::try_from(RELEASED.len()).unwrap() + 1, SCHEMA_VERSION, "the last one's predecessor is missing here");
+}
+
 #[tokio::test]
 async fn a_migration_that_leaves_dangling_references_fails() {
     let (harness, world) = filled().await;

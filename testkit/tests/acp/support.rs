@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use taskyard_agents::{Command, Event, Handle, Launch, McpServer, Permission, Resume, TurnEnd, start};
+use taskyard_agents::{Command, Event, Handle, Heard, Launch, McpServer, Permission, Resume, TurnEnd, start};
 use taskyard_domain::agent::DriverKind;
 use taskyard_domain::transcript::{Item, Usage};
 use taskyard_process::tree;
@@ -62,6 +62,7 @@ impl Yard {
             mcp_servers: self.mcp.clone(),
             resume: self.resume.clone().map(|agent_session_id| Resume { agent_session_id }),
             raw_log: self.log(),
+            heard: Heard::default(),
             stderr_log: self.repo.outside().join("logs/stderr.log"),
             line_cap: 8 << 20,
             start_limit: Duration::from_secs(10),

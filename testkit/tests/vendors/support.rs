@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use taskyard_agents::{Answer, Command, Event, Handle, Launch, McpServer, Permission, Resume, TurnEnd, start};
+use taskyard_agents::{Answer, Command, Event, Handle, Heard, Launch, McpServer, Permission, Resume, TurnEnd, start};
 use taskyard_domain::agent::DriverKind;
 use taskyard_domain::transcript::Item;
 use taskyard_process::{Environment, tree};
@@ -54,6 +54,7 @@ impl Yard {
             }],
             resume: self.resume.clone().map(|agent_session_id| Resume { agent_session_id }),
             raw_log: self.path("logs/raw.log"),
+            heard: Heard::default(),
             stderr_log: self.path("logs/stderr.log"),
             line_cap: 1 << 20,
             start_limit: Duration::from_secs(10),

@@ -303,6 +303,7 @@ fn launch(folder: &Path) -> Launch {
         }],
         resume: Some(Resume { agent_session_id: "old".into() }),
         raw_log: folder.join("logs/run.raw.log"),
+        heard: crate::Heard::default(),
         stderr_log: folder.join("logs/run.err.log"),
         line_cap: 1 << 20,
         start_limit: std::time::Duration::from_secs(5),

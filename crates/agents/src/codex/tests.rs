@@ -37,6 +37,7 @@ fn launch() -> Launch {
             .into(),
         resume: None,
         raw_log: "/logs/raw".into(),
+        heard: crate::Heard::default(),
         stderr_log: "/logs/err".into(),
         line_cap: 1 << 20,
         start_limit: std::time::Duration::from_secs(5),

@@ -2,7 +2,7 @@
 //! moment, and every byte is in the raw log.
 
 use super::lines::{Protocol, line};
-use crate::contract::{Command, Event, Launch};
+use crate::contract::{Command, Event, Heard, Launch};
 use proptest::prelude::*;
 use std::path::Path;
 use std::time::Duration;
@@ -33,6 +33,7 @@ fn launch(driver: DriverKind, output: &Path) -> Launch {
         mcp_servers: Vec::new(),
         resume: None,
         raw_log: folder.join("raw"),
+        heard: Heard::default(),
         stderr_log: folder.join("stderr"),
         line_cap: 64 << 10,
         start_limit: SOON,

@@ -33,22 +33,24 @@ pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Optio
             if let Some(unknown) = last["not_found"].as_array().and_then(|all| all.first()).and_then(Value::as_str) {
                 return Err(Error::not_found("task", unknown));
             }
-            if last["settled"] == true {
+            if last["settled"] == true || stuck(&last).is_some() {
                 break;
             }
             progress(show, task, started);
         }
         let now = client.call("get_task", json!({ "task_id": task })).await?;
         let status = text(&now, "status").to_owned();
-        if is_bad(&status) {
+        let stuck = stuck(&last);
+        if is_bad(&status) || stuck.is_some() {
             verdict = Verdict::Bad;
         }
         if !show.json {
-            let _ = std::io::stderr().write_all(clean(&told(task, &now)).as_bytes());
+            let _ = std::io::stderr().write_all(clean(&told(task, &now, stuck)).as_bytes());
         }
         seen.insert(task.clone(), status);
     }
-    show.json_only(&json!({ "settled": true, "tasks": seen, "last": last }))?;
+    let settled = last["settled"] == true;
+    show.json_only(&json!({ "settled": settled, "tasks": seen, "last": last }))?;
     Ok(verdict)
 }
 
@@ -57,10 +59,18 @@ fn is_bad(status: &str) -> bool {
     matches!(status, "failed" | "cancelled" | "waiting_for_input")
 }
 
+/// Why a task that is queued won't start by itself, so that waiting for it has no end.
+fn stuck(answer: &Value) -> Option<&str> {
+    answer["stuck"].as_array()?.first()?["reason"].as_str()
+}
+
 /// What `task` has come to, and what is to be done where that isn't plain.
-fn told(task: &str, now: &Value) -> String {
+fn told(task: &str, now: &Value, stuck: Option<&str>) -> String {
     let status = text(now, "status");
     let more = match status {
+        _ if stuck.is_some() => {
+            stuck.map(|why| format!(" and won't start by itself: {}", words::hint(why, Some(task)))).unwrap_or_default()
+        }
         "waiting_for_input" => format!(": its agent asks, answer with `taskyard task answer {task}`"),
         "failed" => now["failure"].as_str().map(|why| format!(": {}", words::hint(why, Some(task)))).unwrap_or_default(),
         _ => String::new(),
@@ -81,10 +91,10 @@ mod tests {
     #[test]
     fn what_a_task_has_come_to_says_what_to_do() {
         let asks = json!({ "status": "waiting_for_input" });
-        assert_eq!(told("TY-1", &asks), "TY-1: waiting_for_input: its agent asks, answer with `taskyard task answer TY-1`\n");
+        assert_eq!(told("TY-1", &asks, None), "TY-1: waiting_for_input: its agent asks, answer with `taskyard task answer TY-1`\n");
         let failed = json!({ "status": "failed", "failure": "start it with run_task_now" });
-        assert_eq!(told("TY-2", &failed), "TY-2: failed: start it with `taskyard task run TY-2 --now`\n");
-        assert_eq!(told("TY-3", &json!({ "status": "done" })), "TY-3: done\n");
+        assert_eq!(told("TY-2", &failed, None), "TY-2: failed: start it with `taskyard task run TY-2 --now`\n");
+        assert_eq!(told("TY-3", &json!({ "status": "done" }), None), "TY-3: done\n");
         assert!(is_bad("failed") && is_bad("waiting_for_input") && !is_bad("waiting_for_review") && !is_bad("done"));
     }
 }

@@ -4,7 +4,7 @@
 use crate::harness::Configure;
 use crate::support::eventually;
 use std::time::Duration;
-use taskyard_agents::{Answer, Command, Event, Handle, Launch, TurnEnd, TurnStop};
+use taskyard_agents::{Answer, Command, Event, Handle, Heard, Launch, TurnEnd, TurnStop};
 use taskyard_process::tree;
 use taskyard_testkit::model::Model;
 use taskyard_testkit::model::scenario::{Scenario, run, say};
@@ -40,6 +40,7 @@ pub async fn hears(configure: Configure) {
         mcp_servers: Vec::new(),
         resume: None,
         raw_log: repo.outside().join("agent.raw"),
+        heard: Heard::default(),
         stderr_log: repo.outside().join("agent.stderr"),
         line_cap: 16 << 20,
         start_limit: Duration::from_secs(60),

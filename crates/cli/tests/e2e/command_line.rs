@@ -167,6 +167,27 @@ async fn what_a_newcomer_gets_wrong_is_told_plainly() {
     assert!(told.contains("␛]0;mine␇") && !told.contains('\u{1b}'), "{told:?}");
 }
 
+/// F5: what will never start by itself isn't waited for.
+#[tokio::test]
+async fn a_wait_for_a_task_behind_a_dead_one_ends_with_the_reason() {
+    let yard = Yard::new().await;
+    for (how, steps) in [("failed", json!([{ "crash": 1 }])), ("cancelled", json!([]))] {
+        let blocker = yard.task("First", steps).await;
+        let task = yard.add("Second", Value::Null, json!({ "queue": true, "blocked_by": [blocker] })).await;
+        if how == "failed" {
+            said(&yard, &["task", "run", &blocker]).await;
+            yard.wait_status(&blocker, "failed").await;
+        } else {
+            said(&yard, &["task", "cancel", &blocker]).await;
+        }
+        let short = yard.get(&blocker).await["short_id"].as_str().unwrap().to_owned();
+        let told = yard.server.cli(&["task", "wait", &task]).await;
+        assert!(told.code == 1 && told.err.contains("won't start by itself") && told.err.contains(&short), "{told:?}");
+        let told = yard.server.cli(&["task", "wait", &task, "--json"]).await;
+        assert_eq!((told.code, &told.json()["settled"], &told.json()["tasks"][&task]), (1, &json!(false), &json!("queued")), "{told:?}");
+    }
+}
+
 #[tokio::test]
 async fn errors_have_the_exit_code_of_their_class() {
     let yard = Yard::new().await;

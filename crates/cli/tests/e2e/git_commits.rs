@@ -129,3 +129,25 @@ async fn c13_what_an_agent_left_is_committed_by_the_rule_or_holds_the_merge_up()
     assert_eq!(project.git(&["ls-files"]).await, ".gitignore\nREADME.md\na.txt\nnew.txt");
     assert_eq!(project.read("a.txt").as_deref(), Some("edited\n"));
 }
+
+/// B1: an agent that switches the project to bare and commits itself is told of with the repair, and so is the next run.
+#[tokio::test]
+async fn b1_a_project_that_a_turn_switches_to_bare_is_reported_by_that_run() {
+    let yard = Yard::new().await;
+    let script = "cat >/dev/null; echo y > a.txt; git add a.txt; git commit -qm Work; git config core.bare true";
+    yard.agent("sh", json!({ "driver": "exec", "command": ["sh", "-c", script] })).await;
+    let config = json!({ "queue": true, "agent_profile_id": "sh" });
+    for title in ["Switch it", "Come after"] {
+        let task = yard.add(title, Value::Null, config.clone()).await;
+        let shown = yard.wait_status(&task, "failed").await;
+        let cause = shown["failure"].as_str().unwrap();
+        assert!(cause.contains("config core.bare false"), "{title}: {cause}");
+    }
+    yard.repo.git(&["config", "core.bare", "false"]).await.unwrap();
+    let kept = yard.branches().await;
+    let mut work = Vec::new();
+    for branch in &kept {
+        work.push(yard.repo.git(&["show", &format!("{branch}:a.txt")]).await);
+    }
+    assert!(work.iter().flatten().any(|text| text == "y"), "the commit is kept: {kept:?} {work:?}");
+}

@@ -93,3 +93,23 @@ async fn without_leave_to_resume_the_pause_has_no_end_of_its_own() {
     yard.server.call("agent_unlimit", json!({ "name": "ada" })).await;
     yard.reviewable(&limited).await;
 }
+
+/// D13: what a person calls off while its account is paused stays so when the pause ends; its work is kept.
+#[tokio::test]
+async fn a_limited_task_that_is_called_off_never_starts_again() {
+    let yard = two_agents().await;
+    let mut steps = work("half.txt", "half\n");
+    steps.as_array_mut().unwrap().push(json!({ "limit": { "reset_in_s": 600 } }));
+    let limited = queued(&yard, "Hit the limit", "ada", steps).await;
+    paused(&yard, &limited).await;
+    let folder = yard.worktree(&limited).await;
+    yard.server.call("cancel_task", json!({ "task_id": limited })).await;
+    assert_eq!(yard.status(&limited).await, "cancelled");
+    let told = yard.server.cli(&["agent", "unlimit", "ada"]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    // The account works again, on what comes after.
+    let next = queued(&yard, "Next", "ada", work("next.txt", "next\n")).await;
+    yard.reviewable(&next).await;
+    assert_eq!((yard.status(&limited).await.as_str(), yard.outcomes(&limited).await), ("cancelled", vec!["limited".to_owned()]));
+    assert!(folder.join("half.txt").exists());
+}

@@ -66,6 +66,43 @@ async fn a_person_denies_or_chooses_one_of_the_options() {
     assert!(yard.log(&chosen).await.contains("chosen: id-allow_always"), "{}", yard.log(&chosen).await);
 }
 
+/// D3, G9: whoever waits for a person isn't silent, however long it takes.
+#[tokio::test]
+async fn an_open_question_is_neither_stalled_nor_ended() {
+    let yard = asking().await;
+    yard.server.set("stall_after", 1).await;
+    yard.server.set("stall_kill_after", 2).await;
+    let task = yard.queue("Make it", json!([make()])).await;
+    yard.wait_status(&task, "waiting_for_input").await;
+    // One that falls silent afterwards has its time.
+    let silent = yard.queue("Fall silent", json!([{ "text": "…" }, "hang"])).await;
+    yard.wait_status(&silent, "failed").await;
+    let shown = yard.get(&task).await;
+    assert_eq!((&shown["status"], &shown["latest_run"]["stalled"]), (&json!("waiting_for_input"), &json!(false)), "{shown}");
+    let id = yard.questions().await[0]["question_bundle_id"].clone();
+    yard.server.call("answer_question", json!({ "question_bundle_id": id })).await;
+    yard.reviewable(&task).await;
+}
+
+/// G9: the same over a stop in good order.
+#[tokio::test]
+async fn a_stopped_servers_request_is_asked_anew_once() {
+    let mut yard = asking().await;
+    let scenario = json!({ "turns": [[], [make()]] }).to_string();
+    yard.agent("ada", json!({ "permission_policy": "ask", "env": { "TASKYARD_SCENARIO": scenario } })).await;
+    let task = yard.queue("Make it", json!([make()])).await;
+    yard.wait_status(&task, "waiting_for_input").await;
+    let old = yard.questions().await[0]["question_bundle_id"].clone();
+    yard.server.restart().await;
+    yard.wait_status(&task, "waiting_for_input").await;
+    let open = yard.questions().await;
+    assert!(open.len() == 1 && open[0]["question_bundle_id"] != old, "{open:?}");
+    yard.server.refused("answer_question", json!({ "question_bundle_id": old }), "CONFLICT").await;
+    yard.server.call("answer_question", json!({ "question_bundle_id": open[0]["question_bundle_id"] })).await;
+    yard.reviewable(&task).await;
+    assert!(yard.questions().await.is_empty());
+}
+
 #[tokio::test]
 async fn two_answers_at_once_have_one_winner() {
     let yard = asking().await;

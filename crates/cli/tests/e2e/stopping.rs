@@ -111,6 +111,21 @@ async fn a_server_that_is_told_to_stop_leaves_no_process_and_its_turns_go_on_lat
     yard.nothing_lives(&task).await;
 }
 
+/// D8: a line that isn't whole yet is a sign of life.
+#[tokio::test]
+async fn an_agent_that_writes_one_long_line_slowly_is_not_silent() {
+    let yard = Yard::new().await;
+    yard.server.set("stall_after", 1).await;
+    yard.server.set("stall_kill_after", 2).await;
+    let script = "cat >/dev/null; for n in 1 2 3 4 5 6 7 8 9 10 11 12; do printf x; sleep 0.3; done; echo; echo y > a.txt; git add a.txt; git commit -qm Work";
+    yard.agent("sh", json!({ "driver": "exec", "command": ["sh", "-c", script] })).await;
+    let task = yard.add("Drip", Value::Null, json!({ "queue": true, "agent_profile_id": "sh" })).await;
+    yard.reviewable(&task).await;
+    assert_eq!(yard.outcomes(&task).await, ["succeeded"]);
+    let log = yard.log(&task).await;
+    assert!(log.contains("xxxxxxxxxxxx") && !log.contains("no word from the agent"), "{log}");
+}
+
 #[tokio::test]
 async fn a_silent_agent_is_shown_as_stalled_and_ended_with_that_cause() {
     let yard = Yard::new().await;

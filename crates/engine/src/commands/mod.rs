@@ -51,7 +51,7 @@ mod reset_failed_task;
 mod restore_snapshot;
 mod revert_merge;
 mod review_task;
-mod ring;
+pub(crate) mod ring;
 mod run_task_now;
 mod task_config;
 mod update_list;

@@ -1,7 +1,7 @@
 //! Takes over Markdown files of a backlog: what changed in a file since both sides agreed is changed here, what changed
 //! here stays, what changed on both sides is reported and left alone.
 
-use crate::commands::{check, create_object, words};
+use crate::commands::{check, create_object, ring, words};
 use crate::resolve::parents;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
@@ -317,12 +317,21 @@ impl Import {
     }
 }
 
+/// The item that a file puts `task` below; it then waits for the task, which mustn't wait for it already.
+async fn placed(tx: &mut Tx, task: &Task, from: &Fields) -> Result<Option<Task>> {
+    let parent = create_object::parent(tx, task.workspace_id, task.kind, from.plan_slug.as_deref(), from.epic_slug.as_deref()).await?;
+    if let Some(parent) = &parent {
+        ring::check(tx, "epic_slug", parent, task).await?;
+    }
+    Ok(parent)
+}
+
 /// Takes `fields` of the file over into the task. What can't be is given back with the reason, and left as it is.
 async fn apply(tx: &mut Tx, caller: &Caller, task: &mut Task, file: &File, fields: &[Field], path: &str) -> Result<Vec<(Field, String)>> {
     let (from, mut refused, mut named) = (&file.fields, Vec::new(), Vec::new());
     let places = [Field::PlanSlug, Field::EpicSlug];
     if fields.iter().any(|field| places.contains(field)) {
-        match create_object::parent(tx, task.workspace_id, task.kind, from.plan_slug.as_deref(), from.epic_slug.as_deref()).await {
+        match placed(tx, task, from).await {
             Ok(parent) => {
                 task.parent_id = parent.map(|parent| parent.id);
                 named.push("parent_id");

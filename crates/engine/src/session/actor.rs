@@ -3,10 +3,10 @@
 use super::ground::Ground;
 use super::launch::Facts;
 use super::recording::Recorder;
+use super::waiting::Waiting;
 use super::{Ending, Msg, prompt};
 use crate::resolve::Levels;
 use crate::{Engine, fold};
-use std::collections::VecDeque;
 use std::time::Duration;
 use taskyard_agents::{Answer, Command, Event, Handle, LimitNotice, Permission, TurnEnd, TurnStop};
 use taskyard_domain::agent::{Agent, Profile};
@@ -16,7 +16,7 @@ use taskyard_domain::session::Session;
 use taskyard_domain::settings::Settings;
 use taskyard_domain::transcript::Item;
 use taskyard_domain::{Error, Result};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 /// How long a cancelled turn may take to end by itself, seconds.
@@ -233,13 +233,13 @@ impl Turn<'_> {
             self.engine.take_ground(self.facts.run.id, self.ground, None).await?;
             return Err(Error::conflict("called off"));
         }
-        let mut handle = self.start().await?;
-        let seen = self.see_through(&mut handle, inbox).await;
+        let (mut handle, heard) = self.start().await?;
+        let seen = self.see_through(&mut handle, heard, inbox).await;
         self.close(&mut handle, inbox).await;
         seen
     }
 
-    async fn start(&mut self) -> Result<Handle> {
+    async fn start(&mut self) -> Result<(Handle, watch::Receiver<Instant>)> {
         let facts = self.facts;
         let ready = self.engine.launch(&Facts {
             run: &facts.run,
@@ -253,6 +253,7 @@ impl Turn<'_> {
         });
         // The token works before the agent can show it.
         self.engine.take_ground(self.facts.run.id, self.ground, Some(ready.token_hash)).await?;
+        let heard = ready.launch.heard.listen();
         let handle = taskyard_agents::start(ready.launch).map_err(|error| {
             Error::precondition(format!("the agent {} can't be started: {error}", facts.agent.name))
                 .with_hint("check it with `taskyard doctor`")
@@ -263,7 +264,7 @@ impl Turn<'_> {
             let _ = handle.commands.send(Command::Close { grace: Duration::ZERO });
             return Err(error);
         }
-        Ok(handle)
+        Ok((handle, heard))
     }
 
     async fn record(&self, change: impl FnOnce(&mut Run) + Send + 'static) -> Result<()> {
@@ -282,11 +283,22 @@ impl Turn<'_> {
     }
 
     /// Handles events, messages and deadlines until the turn is over or the process is gone.
-    async fn see_through(&mut self, handle: &mut Handle, inbox: &mut mpsc::UnboundedReceiver<Msg>) -> Result<()> {
+    async fn see_through(
+        &mut self,
+        handle: &mut Handle,
+        mut heard: watch::Receiver<Instant>,
+        inbox: &mut mpsc::UnboundedReceiver<Msg>,
+    ) -> Result<()> {
         let mut silent_since = Instant::now();
         let mut waiting = Waiting::default();
         let mut cancel_by: Option<Instant> = None;
         loop {
+            // Part of a line is a sign of life as well.
+            let written = *heard.borrow_and_update();
+            if written > silent_since {
+                silent_since = written;
+                self.recorder.heard(waiting.told_stalled.take().is_some());
+            }
             let flush = self.recorder.due();
             tokio::select! {
                 biased;
@@ -324,7 +336,9 @@ impl Turn<'_> {
                     waiting.yield_at = None;
                     self.engine.yield_slot_to_person(self.facts.run.id).await?;
                 }
+                Ok(()) = heard.changed(), if waiting.told_stalled.is_some() => {}
                 () = until(self.stall_at(silent_since, &waiting)) => {
+                    if *heard.borrow() > silent_since { continue }
                     waiting.told_stalled = Some(silent_since);
                     if self.stalled(silent_since).await? { return Ok(()) }
                 }
@@ -462,41 +476,5 @@ async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Open permission requests and the answers that wait for a slot.
-#[derive(Default)]
-struct Waiting {
-    open: Vec<String>,
-    held: VecDeque<(String, Answer)>,
-    yield_at: Option<Instant>,
-    told_stalled: Option<Instant>,
-    /// The run has given its slot back: its silence is ours.
-    without_slot: bool,
-}
-
-impl Waiting {
-    fn asked(&mut self, request_id: String, yield_at: Instant) {
-        self.open.push(request_id);
-        self.yield_at.get_or_insert(yield_at);
-    }
-
-    fn answered(&mut self, request_id: String, answer: Answer) {
-        self.withdrawn(&request_id);
-        self.held.push_back((request_id, answer));
-    }
-
-    fn withdrawn(&mut self, request_id: &str) {
-        self.open.retain(|open| open != request_id);
-        if self.open.is_empty() {
-            self.yield_at = None;
-        }
-    }
-
-    fn release(&mut self, handle: &Handle) {
-        for (request_id, answer) in self.held.drain(..) {
-            let _ = handle.commands.send(Command::Permission { request_id, answer });
-        }
     }
 }

@@ -4,7 +4,7 @@ use crate::Engine;
 use crate::caller::{new_token, token_hash};
 use std::path::PathBuf;
 use std::time::Duration;
-use taskyard_agents::{Launch, McpServer, Resume};
+use taskyard_agents::{Heard, Launch, McpServer, Resume};
 use taskyard_domain::agent::{Agent, DriverKind, PermissionPolicy, Profile};
 use taskyard_domain::id::SessionId;
 use taskyard_domain::run::Run;
@@ -85,6 +85,7 @@ impl Engine {
             }],
             resume: facts.session.agent_session_id.clone().map(|agent_session_id| Resume { agent_session_id }),
             raw_log: self.paths().raw_log(run.id),
+            heard: Heard::default(),
             stderr_log: self.paths().stderr_log(run.id),
             line_cap: LINE_CAP,
             start_limit: Duration::from_secs(90),

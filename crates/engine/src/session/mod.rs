@@ -17,6 +17,7 @@ mod recording;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub(crate) use ending::{Ending, close_run};
 #[cfg(test)]

@@ -230,6 +230,25 @@ async fn what_changed_on_both_sides_is_reported_and_left_alone() {
     assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "updated");
 }
 
+/// F4: a parent waits for its children, so a file can't put an item below one that it waits for.
+#[tokio::test]
+async fn a_file_closes_no_ring() {
+    let yard = Yard::new().await;
+    let alone = TASK.replace("plan_slug: p\nepic_slug: e\n", "");
+    let mut files = folder(&[("Task-t.md", &alone), ("Epic-e.md", EPIC), ("Plan-p.md", PLAN)]);
+    yard.import(&files).await;
+    let all = yard.engine.list_backlog(&yard.me(), input(json!({ "workspace": "main" }))).await.unwrap().items;
+    let id = |slug: &str| all.iter().find(|item| item.slug.as_deref() == Some(slug)).unwrap().id.clone();
+    let waits = json!({ "task_id": id("t"), "depends_on_task_id": id("e") });
+    yard.engine.add_task_dependency(&yard.me(), input(waits)).await.unwrap();
+    files.insert("Task-t.md".into(), TASK.replace("The task", "Renamed"));
+    let taken = yard.import_one(&files, "Task-t.md").await;
+    assert_eq!(taken.outcome, "conflict");
+    assert!(taken.notes.iter().any(|note| note.contains("ring")), "{taken:?}");
+    let task = yard.task("TY-3").await;
+    assert_eq!((task.title.as_str(), task.parent_id), ("Renamed", None));
+}
+
 /// Which side is newer is known of each folder by itself: another clone that is behind takes nothing back.
 #[tokio::test]
 async fn a_second_copy_that_is_behind_undoes_nothing() {

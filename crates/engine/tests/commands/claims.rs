@@ -266,6 +266,22 @@ async fn a_cancelled_claim_has_ended_and_a_late_word_is_told_so() {
     assert_eq!(yard.complete(&run, json!({})).await.unwrap_err().class, Class::Conflict);
 }
 
+/// F2: the word of somebody whose claim was given to another changes nothing of the other's.
+#[tokio::test]
+async fn a_late_word_of_the_old_holder_leaves_the_new_ones_claim() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let item = yard.add(&list, "x").await;
+    let old = yard.claim(&item, json!({ "actor_user_id": "a" })).await.unwrap().run_id;
+    yard.complete(&old, json!({ "outcome": "abandoned" })).await.unwrap();
+    let new = yard.claim(&item, json!({ "actor_user_id": "b" })).await.unwrap().run_id;
+    assert_eq!(yard.complete(&old, json!({})).await.unwrap_err().class, Class::Conflict);
+    assert_eq!(yard.task(&item).await.status, Status::InProgress);
+    let held = yard.claim(&item, json!({ "actor_user_id": "a" })).await.unwrap_err();
+    assert_eq!((held.class, held.details.unwrap()["run_id"].as_str()), (Class::AlreadyClaimed, Some(new.as_str())));
+    assert!(yard.complete(&new, json!({})).await.unwrap().completed);
+}
+
 #[tokio::test]
 async fn the_next_is_the_first_that_may_be_claimed_queued_ones_first() {
     let yard = Yard::new().await;
