@@ -38,7 +38,7 @@ pub struct Launch {
     pub resume: Option<Resume>,
     /// Where every byte the agent writes to standard output goes before it is parsed (append-only).
     pub raw_log: PathBuf,
-    /// Told whenever it has written anything to standard output.
+    /// Told whenever it has written part of a line to standard output.
     pub heard: Heard,
     /// Where its standard error goes (append-only).
     pub stderr_log: PathBuf,
@@ -48,7 +48,7 @@ pub struct Launch {
     pub start_limit: std::time::Duration,
 }
 
-/// When an agent last wrote anything, a whole line or not: a sign of life that is no event yet. Clones share it.
+/// When an agent last wrote part of a line: a sign of life that is no event yet. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Heard(Arc<watch::Sender<Instant>>);
 

@@ -74,6 +74,11 @@ impl Framer {
     }
 
     /// Puts a frame that didn't come from the stream in line.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// A frame that comes next, whatever is ready.
     pub(crate) fn insert(&mut self, frame: Frame) {
         self.ready.push_back(frame);
     }

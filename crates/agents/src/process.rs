@@ -167,8 +167,11 @@ impl Stdout {
                 continue;
             }
             self.log(read);
-            self.heard.now();
             self.framer.push(&self.chunk[..read]);
+            // A whole line speaks for itself; what a driver passes over, a keep-alive say, is no sign of life.
+            if !self.framer.is_ready() {
+                self.heard.now();
+            }
         }
     }
 

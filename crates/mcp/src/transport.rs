@@ -38,7 +38,8 @@ pub struct Timing {
     pub early: Duration,
     /// How often bytes and progress are sent while a call takes long.
     pub progress: Duration,
-    /// An idle connection is dropped from memory after this; its id stays good.
+    /// A session through which nothing went is dropped from memory after this, and its open stream ends; its id stays
+    /// good. Brief calls don't go through it.
     pub keep_alive: Duration,
 }
 

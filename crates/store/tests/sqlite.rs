@@ -205,6 +205,7 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
             let agreed = format!(r#"{{"fields":{fields},"known":["title"]}}"#);
             sql += &format!("INSERT INTO backlog_file VALUES ('{id}', '{id}', NULL, 'task', 't', 'Task-t.md', 'text', '{agreed}', 0);");
         }
+        std::fs::File::create(&path).unwrap();
         change(&path, Box::leak(sql.into_boxed_str())).await;
         let store = Store::open(harness.sources.options(Database::Sqlite { path }, harness.dir.path())).await.unwrap();
         let workspace = id.parse().unwrap();

@@ -88,10 +88,16 @@ fn told(path: &str, outcome: &str, note: impl Into<String>) -> Value {
     json!({ "path": path, "outcome": outcome, "notes": [note.into()] })
 }
 
-/// The folder's one name, however it was given: what both sides agreed on is remembered for each.
+/// The folder's one name, however it was given: what both sides agreed on is remembered for each. The same path in
+/// another container, or of a clone that was made anew, is another folder.
 fn name_of(folder: &Path) -> Result<String> {
-    let whole = std::fs::canonicalize(folder).map_err(|error| machine("finding the folder", error))?;
-    Ok(whole.to_string_lossy().into_owned())
+    let find = |error| machine("finding the folder", error);
+    let whole = std::fs::canonicalize(folder).map_err(find)?;
+    // A folder comes and goes with what is checked out; its clone stays.
+    let clone = whole.ancestors().map(|above| above.join(".git")).find_map(|git| std::fs::metadata(git).ok());
+    let stays = clone.map_or_else(|| std::fs::metadata(&whole), Ok).map_err(find)?;
+    let born = stays.created().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
+    Ok(format!("{}#{}.{}", whole.to_string_lossy(), std::os::unix::fs::MetadataExt::ino(&stays), born.as_millis()))
 }
 
 /// Every Markdown file below `folder`, and what can't be read.
@@ -285,6 +291,23 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(folder.path().join("plan/Task-a.md")).unwrap(), "two");
         assert_eq!(std::fs::read_dir(folder.path().join("plan")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_has_one_name_and_a_clone_made_anew_another() {
+        let place = tempfile::tempdir().unwrap();
+        let (clone, folder) = (place.path().join("clone"), place.path().join("clone/backlog"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(clone.join(".git")).unwrap();
+        let name = name_of(&folder).unwrap();
+        assert_eq!(name_of(&folder.join("../backlog")).unwrap(), name);
+        std::fs::remove_dir(&folder).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        assert_eq!(name_of(&folder).unwrap(), name, "it was only checked out again");
+        std::fs::rename(&clone, place.path().join("old")).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(clone.join(".git")).unwrap();
+        assert_ne!(name_of(&folder).unwrap(), name);
     }
 
     #[test]

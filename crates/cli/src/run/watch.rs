@@ -19,7 +19,7 @@ const ROUND_S: u64 = 50;
 pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Option<Duration>) -> Result<Verdict> {
     let started = Instant::now();
     let (mut seen, mut verdict) = (BTreeMap::new(), Verdict::Good);
-    let mut last = json!({ "settled": false });
+    let (mut settled, mut all_stuck, mut last) = (true, Vec::new(), Value::Null);
     for task in tasks {
         // A cursorless wait ends with the first change, so every task is waited for in its own right.
         loop {
@@ -40,6 +40,8 @@ pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Optio
         }
         let now = client.call("get_task", json!({ "task_id": task })).await?;
         let status = text(&now, "status").to_owned();
+        settled &= last["settled"] == true;
+        all_stuck.extend(last["stuck"].as_array().cloned().unwrap_or_default());
         let stuck = stuck(&last);
         if is_bad(&status) || stuck.is_some() {
             verdict = Verdict::Bad;
@@ -49,8 +51,7 @@ pub async fn wait(client: &Client, show: &Show, tasks: &[String], timeout: Optio
         }
         seen.insert(task.clone(), status);
     }
-    let settled = last["settled"] == true;
-    show.json_only(&json!({ "settled": settled, "tasks": seen, "last": last }))?;
+    show.json_only(&json!({ "settled": settled, "tasks": seen, "stuck": all_stuck, "last": last }))?;
     Ok(verdict)
 }
 

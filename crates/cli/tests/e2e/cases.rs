@@ -1,6 +1,6 @@
 //! Cases G7, G9, H1 and A2 in the variations that no other file has.
 
-use crate::support::{Setup, Yard, eventually, processes_of, prompt, work};
+use crate::support::{Setup, Yard, processes_of, prompt, work};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use taskyard_testkit::repo::Repo;

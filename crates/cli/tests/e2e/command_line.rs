@@ -183,8 +183,11 @@ async fn a_wait_for_a_task_behind_a_dead_one_ends_with_the_reason() {
         let short = yard.get(&blocker).await["short_id"].as_str().unwrap().to_owned();
         let told = yard.server.cli(&["task", "wait", &task]).await;
         assert!(told.code == 1 && told.err.contains("won't start by itself") && told.err.contains(&short), "{told:?}");
-        let told = yard.server.cli(&["task", "wait", &task, "--json"]).await;
-        assert_eq!((told.code, &told.json()["settled"], &told.json()["tasks"][&task]), (1, &json!(false), &json!("queued")), "{told:?}");
+        let done = yard.queue("Beside", work("a.txt", how)).await;
+        let told = yard.server.cli(&["task", "wait", &task, &done, "--json"]).await;
+        let answer = told.json();
+        assert_eq!((told.code, &answer["settled"], &answer["tasks"][&task]), (1, &json!(false), &json!("queued")), "{told:?}");
+        assert_eq!(answer["stuck"][0]["task_id"], task, "{answer}");
     }
 }
 

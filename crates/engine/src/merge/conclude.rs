@@ -61,7 +61,8 @@ impl Engine {
     /// Step 5: keeps the tip, then concludes record, worktree and task. Again: changes nothing more.
     pub(super) async fn conclude_step(&self, caller: &Caller, bench: &Bench, record: &MergeRecord) -> Result<Concluded> {
         let kept = match record.kind {
-            Kind::Merge => Some(self.keep_tip(bench, record).await?),
+            // What git couldn't do a moment after it has moved the target it can soon.
+            Kind::Merge => Some(self.keep_tip(bench, record).await.map_err(|error| Error { class: Class::Unavailable, ..error })?),
             Kind::Revert => None,
         };
         let (caller, id, task_id) = (caller.clone(), record.id, record.task_id);

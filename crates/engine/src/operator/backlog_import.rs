@@ -19,6 +19,11 @@ pub(super) const FILES: usize = 200;
 /// Longest file, bytes.
 const FILE: usize = check::DESCRIPTION + (64 << 10);
 
+/// Longest name of a folder, bytes.
+const FOLDER: usize = 1_000;
+/// In so many folders a file is remembered, those where it changed last.
+const FOLDERS: i64 = 20;
+
 /// A file as the caller sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BacklogText {
@@ -97,6 +102,9 @@ impl Engine {
         caller.require_person("import a backlog")?;
         if input.files.len() > FILES {
             return Err(Error::invalid("files", format!("files: {} are given; at most {FILES} fit into a call", input.files.len())));
+        }
+        if input.folder.len() > FOLDER {
+            return Err(Error::invalid("folder", format!("folder: its name has {} bytes; at most {FOLDER} fit", input.folder.len())));
         }
         let (owned, named) = (caller.clone(), input.workspace.clone());
         let workspace = self
@@ -313,7 +321,7 @@ impl Import {
             agreed,
             updated_at: tx.now(),
         };
-        tx.backlog_file_save(&row).await
+        tx.backlog_file_save(&row, FOLDERS).await
     }
 }
 
@@ -321,7 +329,8 @@ impl Import {
 async fn placed(tx: &mut Tx, task: &Task, from: &Fields) -> Result<Option<Task>> {
     let parent = create_object::parent(tx, task.workspace_id, task.kind, from.plan_slug.as_deref(), from.epic_slug.as_deref()).await?;
     if let Some(parent) = &parent {
-        ring::check(tx, "epic_slug", parent, task).await?;
+        let field = if from.epic_slug.is_some() { "epic_slug" } else { "plan_slug" };
+        ring::check(tx, field, parent, task).await?;
     }
     Ok(parent)
 }

@@ -337,8 +337,9 @@ impl Engine {
     /// At a run's end: commits what was left, remembers the tip, and says whether anything changed in the run.
     pub(super) async fn take_stock(&self, commit: bool, task: &Task, ground: &Ground, recorder: &mut Recorder) -> Result<bool> {
         // Looked at anew: what was opened before the turn knows only what was so then.
-        let project = taskyard_git::Repo::open(self.git(), ground.project.root()).await.map_err(fold::git)?;
-        project.check_not_switched_bare().map_err(fold::git)?;
+        if let Ok(project) = Repo::open(self.git(), ground.project.root()).await {
+            project.check_not_switched_bare().map_err(fold::git)?;
+        }
         let copied = crate::facts::copied(&ground.worktree);
         if commit {
             let message =

@@ -34,7 +34,6 @@ pub(super) static TOOLS: &[Tool] = &[
         ],
         &[("completed", K::Boolean), ("run_id", K::String), ("outcome", K::String), ("task_id", K::String), ("status", K::String)],
     )
-    .brief()
     .idempotent(),
     Tool::write(
         "claim_next_task",

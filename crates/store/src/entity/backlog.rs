@@ -39,14 +39,22 @@ entity!(BacklogFile, "backlog_file", "backlog file", {
 });
 
 impl Tx {
-    /// Stores what is known of a file now; the row of the same id is replaced.
-    pub async fn backlog_file_save(&mut self, file: &BacklogFile) -> Result<()> {
-        if self.by_id::<BacklogFile>(file.id).await?.is_some() { self.update(file).await } else { self.insert(file).await }
-    }
-
-    /// Forgets a file.
-    pub async fn backlog_file_delete(&mut self, id: Uuid) -> Result<()> {
-        self.delete::<BacklogFile>(id).await
+    /// Stores what is known of a file now; the row of the same id is replaced. Of more than `folders` that know the item
+    /// those are forgotten in which it changed longest ago.
+    pub async fn backlog_file_save(&mut self, file: &BacklogFile, folders: i64) -> Result<()> {
+        if self.by_id::<BacklogFile>(file.id).await?.is_some() {
+            return self.update(file).await;
+        }
+        self.insert(file).await?;
+        let mut all = values![file.workspace_id, file.kind];
+        all.push(text(&file.slug));
+        let others = "WHERE workspace_id = $1 AND kind = $2 AND slug = $3 ORDER BY updated_at DESC, id DESC";
+        let known: Vec<BacklogFile> = self.read.select(others, all).await?;
+        let keep = usize::try_from(folders).unwrap_or_default().max(1);
+        for old in known.into_iter().skip(keep).filter(|old| old.id != file.id) {
+            self.delete::<BacklogFile>(old.id).await?;
+        }
+        Ok(())
     }
 }
 
