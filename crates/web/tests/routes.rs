@@ -7,7 +7,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
-use support::{RUN_TOKEN, Request, Server, Table, call, modern};
+use std::time::Duration;
+use support::{RUN_TOKEN, Request, SLOW, Server, Table, Trace, call, modern};
 use taskyard_domain::{Clock, Timestamp};
 use taskyard_mcp::CallLog;
 
@@ -144,6 +145,34 @@ impl Clock for Fixed {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH
     }
+}
+
+/// A write goes on without its caller, and so does its line.
+#[tokio::test]
+async fn a_call_whose_caller_has_gone_leaves_a_line_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calls.jsonl");
+    let log = CallLog::open(&path, Arc::new(Fixed)).unwrap();
+    let mut server = Server::with(Arc::new(Table::default()), "", |d| d.with_log(log)).await;
+    let id = server.initialize("/mcp").await;
+    let claim = call("claim_task", json!({ "workspace": "w", "backlog_item_id": SLOW }));
+    let open = server.open(Request::mcp(&[("mcp-session-id", &id)], &claim)).await;
+    assert!(matches!(server.trace().await, Trace::Called(..)));
+    drop(open);
+    server.script.release.notify_one();
+    assert_eq!(server.trace().await, Trace::Finished("claim_task".into()));
+    let line = async {
+        loop {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.ends_with('\n') {
+                return text;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let line: Value = serde_json::from_str(&tokio::time::timeout(Duration::from_secs(20), line).await.unwrap()).unwrap();
+    assert_eq!((&line["call"], &line["outcome"]), (&json!("claim_task"), &json!("ok")));
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ impl Backend for Script {
         self.identify(context.token.as_deref()).await?;
         let _ = self.traces.send(Trace::Called(tool.to_owned(), Value::Object(arguments.clone())));
         let mut watch = Watch(self, tool.to_owned(), false);
-        let is_slow = arguments.get("task_id").is_some_and(|id| id == SLOW);
+        let is_slow = arguments.values().any(|value| value == SLOW);
         if matches!(tool, "wait_for_task_change" | "merge_task") || is_slow {
             self.release.notified().await;
         }
