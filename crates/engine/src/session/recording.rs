@@ -26,6 +26,8 @@ pub(super) struct Recorder {
     run_id: RunId,
     session_id: SessionId,
     log: Option<File>,
+    /// What goes into the log with the next batch: each write of its own would cost a thread.
+    lines: String,
     /// Whether the log's last line is unfinished agent text.
     in_text: Option<String>,
     batch: Vec<Item>,
@@ -53,6 +55,7 @@ impl Recorder {
             run_id,
             session_id,
             log,
+            lines: String::new(),
             in_text: None,
             batch: Vec::new(),
             bytes: 0,
@@ -70,7 +73,7 @@ impl Recorder {
 
     /// Takes an item in; writes the batch when it is full.
     pub(super) async fn item(&mut self, item: Item) -> Result<()> {
-        self.log_item(&item).await;
+        self.log_item(&item);
         self.bytes += size(&item);
         if let Some(rest) = self.batch.last_mut().map_or(Some(item.clone()), |last| join(last, item)) {
             self.batch.push(rest);
@@ -102,8 +105,10 @@ impl Recorder {
     pub(super) async fn flush(&mut self, last: bool) -> Result<()> {
         self.due = None;
         self.bytes = 0;
-        if let Some(log) = &mut self.log {
+        let lines = std::mem::take(&mut self.lines);
+        if let Some(log) = self.log.as_mut().filter(|_| !lines.is_empty()) {
             // The log is for people; the transcript holds the same, so a full disk here isn't fatal.
+            let _ = log.write_all(lines.as_bytes()).await;
             let _ = log.flush().await;
         }
         if self.batch.is_empty() && self.usage.is_none() && !self.heard {
@@ -142,7 +147,7 @@ impl Recorder {
             .await
     }
 
-    async fn log_item(&mut self, item: &Item) {
+    fn log_item(&mut self, item: &Item) {
         let (text, continues) = match item {
             Item::Text { message_id, text } => (text.clone(), Some(format!("text {message_id}"))),
             Item::Thought { message_id, text } => (text.clone(), Some(format!("thought {message_id}"))),
@@ -155,10 +160,10 @@ impl Recorder {
         };
         let breaks = self.in_text.is_some() && self.in_text != continues;
         self.in_text = continues;
-        let line = if breaks { format!("\n{text}") } else { text };
-        if let Some(log) = &mut self.log {
-            let _ = log.write_all(line.as_bytes()).await;
+        if breaks {
+            self.lines.push('\n');
         }
+        self.lines.push_str(&text);
     }
 }
 
