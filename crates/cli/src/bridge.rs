@@ -13,11 +13,15 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use taskyard_domain::Error;
 use taskyard_mcp::toolset::Selection;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+
+/// How long requests that were read are seen through once there is no more input; clients end us soon after.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs until standard input ends.
 pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
@@ -51,12 +55,15 @@ pub async fn run(global: &Global, flags: &Mcp) -> Result<()> {
         }
         open.hang_up(&message);
         if message.is("notifications/initialized") {
-            open.all.spawn(events::follow(bridge.clone()));
+            open.following.spawn(events::follow(bridge.clone()));
         }
         open.begin(&bridge, message);
     }
-    // Standard input has ended: nobody waits for what is still open.
+    // Standard input has ended. What was asked before is still answered; nobody waits for what takes long.
+    let answers = async { while open.all.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(FAREWELL, answers).await;
     open.all.shutdown().await;
+    open.following.shutdown().await;
     bridge.end_session().await;
     drop(bridge);
     writer.await.map_err(|e| machine("writing standard output", e))
@@ -111,6 +118,8 @@ impl Message {
 #[derive(Default)]
 struct Open {
     all: JoinSet<()>,
+    /// What listens to the server, without a request.
+    following: JoinSet<()>,
     by_id: HashMap<String, AbortHandle>,
 }
 

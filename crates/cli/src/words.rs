@@ -33,6 +33,7 @@ const TOOLS: &[Line] = &[
     ("restore_snapshot", "`taskyard snapshot restore SNAPSHOT`"),
     ("restore_snapshot(", "`taskyard snapshot restore` ("),
     ("revert_merge", "`taskyard task revert TASK`"),
+    ("revert_merge(worktree_id)", "`taskyard task revert TASK --worktree UUID` (see --json)"),
     ("review_task", "`taskyard task review TASK --approve`"),
     ("review_task decides", "`taskyard task review TASK` decides"),
     ("review_task (approve, reject_park or cancel)", "`taskyard task review TASK` (--approve, --park or --cancel)"),
@@ -78,7 +79,8 @@ fn replaced(text: &str, tables: &[&[Line]], task: Option<&str>) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(next) = rest.chars().next() {
-        let starts = !out.ends_with(is_word);
+        // The last part of a URL is no word of ours.
+        let starts = !out.ends_with(|c| is_word(c) || c == '/');
         let fits = |(phrase, _): &&Line| {
             let after = rest.strip_prefix(phrase).map(|after| after.starts_with(is_word));
             after.is_some_and(|goes_on| !goes_on || !phrase.ends_with(is_word))
@@ -116,7 +118,13 @@ mod tests {
 
     #[test]
     fn names_inside_of_other_words_stay() {
-        for text in ["my_get_task.rs", "get_tasks", "local_path: no such folder", "ünïcode → stays"] {
+        for text in [
+            "my_get_task.rs",
+            "get_tasks",
+            "http://127.0.0.1:4517/api/internal/call/wait_for_task_change",
+            "local_path: no such folder",
+            "ünïcode → stays",
+        ] {
             assert_eq!(message(text, Some("TY-1")), text);
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::{AgentId, ProfileId, RunId, SessionId, TaskId, WorkspaceId};
+use crate::task::Task;
 use crate::task_status::Status;
 use crate::transcript::Usage;
 use jiff::Timestamp;
@@ -127,6 +128,42 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run that is opened for `task` at `now`; what only some runs have is empty.
+    pub fn opened(id: RunId, task: &Task, kind: Kind, state: State, prompt: String, now: Timestamp) -> Self {
+        Self {
+            id,
+            workspace_id: task.workspace_id,
+            task_id: task.id,
+            session_id: None,
+            kind,
+            state,
+            outcome: None,
+            cause: None,
+            actor: None,
+            agent_id: None,
+            profile_id: None,
+            model: None,
+            prompt,
+            slot: None,
+            wants_slot: false,
+            cancel_requested: false,
+            waiting_since: None,
+            last_activity_at: now,
+            stalled: false,
+            token_hash: None,
+            pid: None,
+            pid_started: None,
+            node: None,
+            usage: Usage::default(),
+            exit_code: None,
+            notes: None,
+            prior_status: task.status,
+            start_commit: None,
+            started_at: now,
+            ended_at: None,
+        }
+    }
+
     /// Whether it is open.
     pub fn is_open(&self) -> bool {
         self.state != State::Ended

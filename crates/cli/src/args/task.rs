@@ -283,4 +283,7 @@ pub struct Revert {
     /// The branch it was merged into
     #[arg(long)]
     pub target: Option<String>,
+    /// The worktree whose merge is meant, by UUID; the task's current one otherwise
+    #[arg(long)]
+    pub worktree: Option<String>,
 }

@@ -217,7 +217,7 @@ fn row(file: &Value) -> Value {
 
 async fn export(client: &Client, show: &Show, workspace: &str, folder: &Path) -> Result<()> {
     if std::fs::metadata(folder).is_ok_and(|there| !there.is_dir()) {
-        return Err(Error::invalid("folder", format!("folder: {} is a file", folder.display())).with_hint("name a folder").into());
+        return Err(Error::invalid("folder", format!("folder: {} is a file", folder.display())).with_hint("name a folder"));
     }
     std::fs::create_dir_all(folder).map_err(|error| machine("making the folder", error))?;
     let (files, mut told_of) = read_folder(folder)?;

@@ -30,7 +30,9 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<V
         TaskCommand::Cancel(cancel) => {
             for task in cancel.tasks {
                 let answer = client.call("cancel_task", json!({ "task_id": task })).await?;
-                show.done(&answer, &format!("{} is cancelled", text(&answer, "short_id")))?;
+                let (short, status) = (text(&answer, "short_id"), text(&answer, "status"));
+                let what = if answer["cancelled"] == true { "is cancelled".into() } else { format!("is {status}; its claim is ended") };
+                show.done(&answer, &format!("{short} {what}"))?;
             }
             Ok(())
         }
@@ -47,7 +49,8 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<V
         TaskCommand::Merge(merge) => self::merge(client, show, merge).await,
         TaskCommand::Preview(preview) => self::preview(client, show, preview).await,
         TaskCommand::Revert(revert) => {
-            let answer = client.call("revert_merge", json!({ "task_id": revert.task, "target_branch": revert.target })).await?;
+            let arguments = json!({ "task_id": revert.task, "target_branch": revert.target, "worktree_id": revert.worktree });
+            let answer = client.call("revert_merge", arguments).await?;
             show.done(&answer, &format!("the merge of {} is undone by {}", revert.task, text(&answer["revert"], "commit")))
         }
         TaskCommand::Reset(one) => {

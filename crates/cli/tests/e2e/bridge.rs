@@ -98,6 +98,28 @@ async fn a_session_outlives_the_servers_restart() {
     assert_eq!(bridge.end().await, Some(0));
 }
 
+/// A client that closes its end right after its last request still has it done, and its answer.
+#[tokio::test]
+async fn what_was_asked_before_the_input_ended_is_answered() {
+    let yard = Yard::new().await;
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "pipe", "version": "1" } });
+    let mut lines = vec![
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+    ];
+    for id in 2..12 {
+        let add = json!({ "name": "add_task", "arguments": { "list_id": yard.list, "title": format!("Task {id}") } });
+        lines.push(json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": add }));
+    }
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let told = yard.server.cli_with(&["mcp"], &input).await;
+    let mut answered: Vec<i64> =
+        told.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).filter_map(|said| said["id"].as_i64()).collect();
+    answered.sort_unstable();
+    assert_eq!((told.code, answered), (0, (1..12).collect::<Vec<i64>>()), "{told:?}");
+    assert_eq!(yard.server.call("list_tasks", json!({})).await["tasks"].as_array().unwrap().len(), 10);
+}
+
 #[tokio::test]
 async fn modes_and_toolsets_narrow_the_list() {
     let yard = Yard::new().await;

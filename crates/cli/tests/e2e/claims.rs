@@ -1,6 +1,6 @@
 //! F1, F2, G6: claiming over MCP and the command line, races, restarts, several servers on one database, backlogs in files.
 
-use crate::support::{Mcp, Server, Setup, Yard};
+use crate::support::{Mcp, Server, Setup, Yard, eventually};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -137,8 +137,8 @@ async fn runs_of_taskyard_get_the_effective_prompt_and_are_not_claimable() {
     let short = text(&yard.get(&task).await, "short_id").to_owned();
     let refused = yard.server.refused("claim_task", json!({ "workspace": "default", "backlog_item_id": task }), "ALREADY_CLAIMED").await;
     assert_eq!(refused["details"]["kind"], "managed");
-    let log = yard.log(&task).await;
-    assert!(log.contains(&format!("House rules for {short}.\n\nYou are in Build.")), "{log}");
+    let prompt = format!("House rules for {short}.\n\nYou are in Build.");
+    eventually("the prompt in the log", async || yard.log(&task).await.contains(&prompt).then_some(())).await;
     yard.open("go");
     yard.reviewable(&task).await;
 }

@@ -81,3 +81,28 @@ async fn the_users_edits_survive_a_revert() {
     assert_eq!((project.read("f.txt"), project.read("a.txt").as_deref()), (None, Some("being edited\n")));
     assert_eq!(project.git(&["status", "--porcelain"]).await, "M a.txt");
 }
+
+/// What is merged of a task that went on is named, and undone by its name.
+#[tokio::test]
+async fn an_earlier_merge_of_a_task_that_went_on_is_named_and_can_be_undone() {
+    let yard = Yard::new().await;
+    let script = "cat >/dev/null; n=$(ls | grep -c round-); echo x > round-$n.txt; git add -A; git commit -qm Round";
+    yard.agent("sh", json!({ "driver": "exec", "command": ["sh", "-c", script] })).await;
+    let task = yard.add("Rounds", json!([]), json!({ "queue": true, "agent_profile_id": "sh" })).await;
+    yard.reviewable(&task).await;
+    let approve = json!({ "task_id": task, "decision": "approve" });
+    let merged = yard.server.call("review_task", approve.clone()).await["merge"].clone();
+    yard.server.call("run_task_now", json!({ "task_id": task })).await;
+    yard.reviewable(&task).await;
+    let told = yard.server.cli(&["task", "revert", &task]).await;
+    let commit = merged["commit"].as_str().unwrap();
+    assert!(told.code == 7 && told.err.contains(commit) && told.err.contains("--worktree"), "{told:?}");
+    yard.server.call("review_task", approve).await;
+    let refused = yard.server.cli(&["task", "revert", &task, "--worktree", "no-uuid"]).await;
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let told = yard.server.cli(&["task", "revert", &task, "--worktree", merged["worktree_id"].as_str().unwrap()]).await;
+    assert_eq!(told.code, 0, "{told:?}");
+    assert!(!yard.repo.path().join("round-0.txt").exists() && yard.repo.path().join("round-1.txt").exists());
+    let error = yard.server.refused("revert_merge", json!({ "task_id": task }), "FAILED_PRECONDITION").await;
+    assert!(error["message"].as_str().unwrap().contains("only a done task"), "{error}");
+}

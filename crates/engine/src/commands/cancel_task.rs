@@ -9,8 +9,9 @@ use serde_json::json;
 use std::time::Duration;
 use taskyard_domain::id::{RunId, TaskId};
 use taskyard_domain::run::{Kind, Outcome};
-use taskyard_domain::task::{Context, Fact, Status, Word};
+use taskyard_domain::task::{Context, Fact, Status, Task, Word};
 use taskyard_domain::{Error, Result};
+use taskyard_store::Tx;
 
 /// Longest that the answer waits for the processes to be gone; ending them is bounded well below.
 const END_LIMIT: Duration = Duration::from_secs(30);
@@ -25,7 +26,7 @@ pub struct CancelTask {
 /// A task that was called off.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TaskCancelled {
-    /// Always true.
+    /// Whether it is cancelled now: not a done one, of which only a claim was ended.
     pub cancelled: bool,
     /// The task's UUID.
     pub task_id: String,
@@ -69,7 +70,7 @@ impl Engine {
                     let Some(open) = open else {
                         if task.status != Status::Cancelled {
                             none_under_way(tx, &task).await?;
-                            change::status(tx, &mut task, Fact::Word(Word::Cancelled), Context::default()).await?;
+                            call_off(tx, &mut task).await?;
                         }
                         return Ok(Found::Idle(task.id));
                     };
@@ -79,6 +80,10 @@ impl Engine {
                         let cause = Some("cancelled by a person".to_owned());
                         let end = End { outcome: Outcome::Cancelled, cause, review: false, unmerged_changes: false };
                         claim::end(tx, &mut task, &mut run, end).await?;
+                        // A claim leaves what is no longer to be worked on as it is; this is about the task.
+                        if !matches!(task.status, Status::Cancelled | Status::Done) {
+                            call_off(tx, &mut task).await?;
+                        }
                         return Ok(Found::Claimed(task.id, run.id));
                     }
                     run.cancel_requested = true;
@@ -108,7 +113,7 @@ impl Engine {
                     let task = read.task_fetch(task_id).await?.ok_or_else(|| Error::not_found("task", task_id))?;
                     let worktree = read.worktree_current(task_id).await?;
                     Ok(TaskCancelled {
-                        cancelled: true,
+                        cancelled: task.status == Status::Cancelled,
                         task_id: task.id.to_string(),
                         short_id: task.short_id.to_string(),
                         status: task.status.to_string(),
@@ -119,4 +124,9 @@ impl Engine {
             })
             .await
     }
+}
+
+async fn call_off(tx: &mut Tx, task: &mut Task) -> Result<()> {
+    task.failure = None;
+    change::status(tx, task, Fact::Word(Word::Cancelled), Context::default()).await
 }

@@ -11,7 +11,6 @@ use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::RunId;
 use taskyard_domain::run::{Kind, Outcome, Run, State};
 use taskyard_domain::task::{Context, Fact, Status, Task, next};
-use taskyard_domain::transcript::Usage;
 use taskyard_domain::{Class, Error, Result};
 use taskyard_store::Tx;
 
@@ -123,38 +122,8 @@ impl Engine {
     }
 
     fn new_claim(&self, tx: &Tx, task: &Task, claimer: Claimer, prompt: String) -> Run {
-        Run {
-            id: RunId::new(self.ids()),
-            workspace_id: task.workspace_id,
-            task_id: task.id,
-            session_id: None,
-            kind: Kind::Claimed,
-            state: State::Running,
-            outcome: None,
-            cause: None,
-            actor: claimer.label,
-            agent_id: None,
-            profile_id: None,
-            model: None,
-            prompt,
-            slot: None,
-            wants_slot: false,
-            cancel_requested: false,
-            waiting_since: None,
-            last_activity_at: tx.now(),
-            stalled: false,
-            token_hash: None,
-            pid: None,
-            pid_started: None,
-            node: None,
-            usage: Usage::default(),
-            exit_code: None,
-            notes: claimer.notes,
-            prior_status: task.status,
-            start_commit: None,
-            started_at: tx.now(),
-            ended_at: None,
-        }
+        let opened = Run::opened(RunId::new(self.ids()), task, Kind::Claimed, State::Running, prompt, tx.now());
+        Run { actor: claimer.label, notes: claimer.notes, ..opened }
     }
 }
 
@@ -227,9 +196,11 @@ pub(super) async fn end(tx: &mut Tx, task: &mut Task, run: &mut Run, end: End) -
         // What was asked for is done now; whoever gives it up leaves it to the next one.
         task.next_prompt = None;
     }
-    let fails = next(task.status, fact, context)? == Status::Failed && end.outcome == Outcome::Failed;
-    if fails || task.status != Status::Failed {
-        task.failure = fails.then(|| ending.cause.unwrap_or_else(|| "its claimer gave it up as failed".into()));
+    let after = next(task.status, fact, context)?;
+    if after != Status::Failed {
+        task.failure = None;
+    } else if end.outcome == Outcome::Failed {
+        task.failure = Some(ending.cause.unwrap_or_else(|| "its claimer gave it up as failed".into()));
     }
     change::status(tx, task, fact, context).await
 }

@@ -68,6 +68,14 @@ impl Engine {
     }
 }
 
+fn named(merged: &MergeRecord) -> &str {
+    merged.target_after.as_deref().unwrap_or("a commit that wasn't recorded")
+}
+
+fn standing(merged: &MergeRecord) -> serde_json::Value {
+    json!({ "worktree_id": merged.worktree_id, "commit": merged.target_after, "target": merged.target })
+}
+
 /// The merge of this worktree that is in its target now.
 fn landed(place: &Place) -> Result<&MergeRecord> {
     let short = &place.task().short_id;
@@ -75,10 +83,23 @@ fn landed(place: &Place) -> Result<&MergeRecord> {
     if let Some(merged) = own().find(|r| r.kind == Kind::Merge && r.state == State::Landed) {
         return Ok(merged);
     }
+    // Of earlier work in a worktree of its own: another merge, which only its name can mean.
+    let earlier =
+        place.records.iter().rev().find(|r| r.worktree_id != place.worktree.id && r.kind == Kind::Merge && r.state == State::Landed);
+    let undo_earlier = "revert_merge(worktree_id) undoes the earlier one while the task is done";
     if let Some(revert) = own().find(|r| r.kind == Kind::Revert && r.state == State::Landed) {
-        return Err(Error::precondition(format!("the merge of {short} is already reverted"))
-            .with_details(json!({ "revert_commit": revert.target_after, "target": revert.target, "reverted_at": revert.landed_at }))
-            .with_hint("review_task or merge_task merges the work again; review_task(reject_rerun) has the agent go on with it"));
+        let details = json!({ "revert_commit": revert.target_after, "target": revert.target, "reverted_at": revert.landed_at, "earlier": earlier.map(standing) });
+        let (also, hint) = match earlier {
+            Some(earlier) => (format!("; that of its earlier work, {}, stands", named(earlier)), undo_earlier),
+            None => {
+                (String::new(), "review_task or merge_task merges the work again; review_task(reject_rerun) has the agent go on with it")
+            }
+        };
+        return Err(Error::precondition(format!("the merge of {short} is already reverted{also}")).with_details(details).with_hint(hint));
+    }
+    if let Some(earlier) = earlier {
+        let text = format!("what {short} works on now isn't merged; its earlier work is, as {}", named(earlier));
+        return Err(Error::precondition(text).with_details(json!({ "earlier": standing(earlier) })).with_hint(undo_earlier));
     }
     let status = place.task().status;
     let why = if status == Status::Done { "it was done without a merge" } else { "it wasn't merged" };

@@ -134,7 +134,9 @@ async fn export(read: &mut Read, caller: &Caller, input: BacklogExport) -> Resul
         }
     }
     for ((kind, slug), (path, _)) in seen.by_item {
-        let note = format!("there is no {kind} {slug} here: import the file, or delete it");
+        let was_deleted = read.backlog_file_anywhere(workspace.id, kind, &slug).await?.is_some();
+        let ways = if was_deleted { "it was deleted: delete the file, or import with --recreate" } else { "import the file, or delete it" };
+        let note = format!("there is no {kind} {slug} here: {ways}");
         output.left_alone.push(left(&path, None, "without_item", Vec::new(), note));
     }
     output.left_alone.sort_by(|a, b| a.path.cmp(&b.path));

@@ -223,8 +223,10 @@ impl Import {
 
     /// The item was deleted here.
     fn deleted(&self, known: &BacklogFile) -> ImportedFile {
-        let same =
-            Field::ALL.iter().all(|field| !known.agreed.known.contains(field) || self.file.fields.agrees(&known.agreed.fields, *field));
+        let file = &self.file.fields;
+        let is_as_agreed =
+            |field: &Field| !known.agreed.known.contains(field) || !file.says(*field) || file.agrees(&known.agreed.fields, *field);
+        let same = Field::ALL.iter().all(is_as_agreed);
         let (outcome, what) = if same { ("deleted", "and the file is as it was") } else { ("conflict", "and the file was changed since") };
         let note = format!("its item was deleted in Taskyard {what}: delete the file, or import with --recreate");
         ImportedFile::noted(&self.path, outcome, note)

@@ -11,7 +11,6 @@ use taskyard_domain::id::{RunId, SessionId};
 use taskyard_domain::run::{self, Run, Slot, State};
 use taskyard_domain::session::{self, Session};
 use taskyard_domain::task::{Context, Fact, Task};
-use taskyard_domain::transcript::Usage;
 use taskyard_domain::{Error, Result};
 use taskyard_store::Tx;
 
@@ -102,37 +101,16 @@ impl Engine {
         before: Option<&Run>,
     ) -> Run {
         Run {
-            id: RunId::new(self.ids()),
-            workspace_id: task.workspace_id,
-            task_id: task.id,
             session_id: Some(session.id),
-            kind: run::Kind::Managed,
-            state: State::Starting,
-            outcome: None,
-            cause: None,
             actor: Some(caller.actor.label()),
             agent_id: Some(session.agent_id),
             profile_id: Some(profile.id),
             model,
-            prompt,
             slot: Some(slot),
-            wants_slot: false,
-            cancel_requested: false,
-            waiting_since: None,
-            last_activity_at: tx.now(),
-            stalled: false,
-            token_hash: None,
-            pid: None,
-            pid_started: None,
             node: Some(self.node().to_owned()),
-            usage: Usage::default(),
-            exit_code: None,
-            notes: None,
-            prior_status: task.status,
             // A run that was cut short counts from where the first one started, so that its commits aren't forgotten.
             start_commit: before.filter(|run| was_cut_short(run)).and_then(|run| run.start_commit.clone()),
-            started_at: tx.now(),
-            ended_at: None,
+            ..Run::opened(RunId::new(self.ids()), task, run::Kind::Managed, State::Starting, prompt, tx.now())
         }
     }
 }

@@ -329,6 +329,10 @@ async fn an_item_that_was_deleted_here_is_not_brought_back_by_its_file() {
     assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "deleted");
     assert!(yard.import_from("/b", &files).await.iter().any(|file| file.outcome == "deleted"), "nor by that of another folder");
     assert_eq!(yard.export(&mut files).await, [("a/Task-t.md".to_owned(), "without_item".to_owned())]);
+    let terse = folder(&[("t.md", "---\nkind: task\nslug: terse\ntitle: Says little\n---\n")]);
+    let short = yard.import(&terse).await.remove(0).short_id.unwrap();
+    yard.engine.delete_task(&yard.me(), input(json!({ "task_id": short }))).await.unwrap();
+    assert_eq!(yard.import(&terse).await[0].outcome, "deleted", "what a file doesn't say hasn't changed");
     files.insert("a/Task-t.md".into(), TASK.replace("Do it", "Do more"));
     assert_eq!(yard.import_one(&files, "a/Task-t.md").await.outcome, "conflict");
     let again = json!({ "workspace": "main", "files": texts(&files), "recreate": true });

@@ -266,6 +266,30 @@ async fn a_cancelled_claim_has_ended_and_a_late_word_is_told_so() {
     assert_eq!(yard.complete(&run, json!({})).await.unwrap_err().class, Class::Conflict);
 }
 
+/// Claiming leaves a failed task failed; calling it off or doing it doesn't.
+#[tokio::test]
+async fn a_claimed_failed_task_is_cancelled_or_done_without_its_old_failure() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    for cancel in [true, false] {
+        let item = yard.add(&list, "x").await;
+        let first = yard.claim(&item, json!({})).await.unwrap().run_id;
+        yard.complete(&first, json!({ "outcome": "failed", "summary": "no" })).await.unwrap();
+        assert_eq!(yard.task(&item).await.failure.as_deref(), Some("no"));
+        let second = yard.claim(&item, json!({})).await.unwrap().run_id;
+        let expected = if cancel {
+            let cancelled = yard.engine.cancel_task(&yard.me(), input(json!({ "task_id": item }))).await.unwrap();
+            assert_eq!((cancelled.cancelled, cancelled.status.as_str()), (true, "cancelled"));
+            Status::Cancelled
+        } else {
+            yard.complete(&second, json!({})).await.unwrap();
+            Status::Done
+        };
+        let task = yard.task(&item).await;
+        assert_eq!((task.status, task.failure), (expected, None));
+    }
+}
+
 /// F2: the word of somebody whose claim was given to another changes nothing of the other's.
 #[tokio::test]
 async fn a_late_word_of_the_old_holder_leaves_the_new_ones_claim() {
