@@ -20,7 +20,7 @@ use crate::repo::{Head, Repo};
 use crate::status::{Change, ChangeKind, changes, operation};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The user's hooks that take part.
@@ -202,6 +202,7 @@ pub async fn clear_stale_lock(worktree: &Repo) -> Result<()> {
     if let Some(branch) = worktree.head().await?.branch() {
         locks.push(worktree.common_dir().join("refs/heads").join(format!("{branch}.lock")));
     }
+    locks.extend(partial_commits(worktree.git_dir()));
     let give_up = tokio::time::Instant::now() + STALE_AFTER;
     while locks.iter().any(|lock| lock.exists()) {
         if tokio::time::Instant::now() >= give_up {
@@ -216,6 +217,16 @@ pub async fn clear_stale_lock(worktree: &Repo) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Ok(())
+}
+
+/// What a commit of some files locks besides: an index of its own, named after its process.
+fn partial_commits(git_dir: &Path) -> Vec<PathBuf> {
+    let names = std::fs::read_dir(git_dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.strip_prefix("next-index-").is_some_and(|rest| rest.ends_with(".lock"))
+    };
+    names.filter(is_one).collect()
 }
 
 /// Keeps a copy of the index until the commit is made.

@@ -168,6 +168,24 @@ fn catalogues_are_small() {
     }
 }
 
+/// G4: what a client passes on to its model (name, description, parameters) is at most about 10,000 tokens, whatever
+/// the mode; four bytes make a token.
+#[test]
+fn catalogues_are_small_as_a_model_reads_them() {
+    for (mode, _) in toolset::MODES {
+        let tools = toolset::Selection::mode(mode).unwrap().tools();
+        let read = |tool: &&'static Tool| {
+            let listed = serde_json::to_value(schema::listed(tool, "")).unwrap();
+            serde_json::json!({ "name": listed["name"], "description": listed["description"], "input_schema": listed["inputSchema"] })
+                .to_string()
+                .len()
+        };
+        let size: usize = tools.iter().map(read).sum();
+        println!("{mode}: {size} bytes");
+        assert!(size <= 40_000, "{mode} is {size} bytes");
+    }
+}
+
 const ALLOWED: [&str; 11] =
     ["type", "properties", "required", "items", "description", "default", "enum", "minimum", "maximum", "minItems", "maxItems"];
 

@@ -322,7 +322,8 @@ async fn codex_gives_up_a_wait_over_stdio() {
 async fn claude_claims_works_and_completes() {
     let stage = Stage::new().await;
     let item = json!({ "workspace": "default", "kind": "task", "title": "Write a note", "status": "ready", "body_markdown": "Any note." });
-    let item = stage.yard.server.call("create_object", item).await["id"].as_str().unwrap().to_owned();
+    let made = stage.yard.server.call("create_object", item).await;
+    let (item, short) = (made["id"].as_str().unwrap().to_owned(), made["short_id"].as_str().unwrap().to_owned());
     stage.yard.server.call("workspace_prompt", json!({ "workspace": "default", "prompt": "Rules for {{short_id}}." })).await;
     let note = stage.yard.repo.path().join("note.txt");
     let done = json!({ "workspace": "default", "run_id": "{{uuid:run_id}}", "outcome": "done", "summary": "A note is written." });
@@ -338,6 +339,7 @@ async fn claude_claims_works_and_completes() {
     let told = scene.ended(run(claude_with(&scene, add).await).await);
     scene.no_problems(&told);
     scene.told_model("Any note.");
+    scene.told_model(&format!("Rules for {short}."));
     assert!(note.exists(), "{told:?}");
     let task = server.call("get_task", json!({ "task_id": item })).await;
     let run = &task["latest_run"];

@@ -16,6 +16,9 @@ fn persons_only(task: &str) -> Vec<(&'static str, Value)> {
         ("update_task_status", json!({ "task_id": task, "status": "done" })),
         ("answer_question", json!({ "question_bundle_id": "0193c0de-0000-7000-8000-000000000000" })),
         ("set_list_config", json!({ "list_id": task, "model": "x" })),
+        ("claim_task", json!({ "workspace": "default", "backlog_item_id": task })),
+        ("claim_next_task", json!({ "workspace": "default" })),
+        ("complete_task", json!({ "workspace": "default", "run_id": "0193c0de-0000-7000-8000-000000000000" })),
     ]
 }
 

@@ -110,7 +110,7 @@ async fn complete(tx: &mut Tx, caller: &Caller, input: &CompleteTask, word: Word
     let mut task = tx.task_lock(task.id).await?.unwrap_or(task);
     let mut run = tx.run_lock(run.id).await?.unwrap_or(run);
     if !run.is_open() {
-        return ended_before(&run, &task, word);
+        return ended_before(tx, &run, &task, word).await;
     }
     let review = step::has_review(&tx.step_list(task.list_id).await?);
     let summary = input.summary.as_deref().map(|text| claim::notes("summary", text)).transpose()?;
@@ -121,14 +121,19 @@ async fn complete(tx: &mut Tx, caller: &Caller, input: &CompleteTask, word: Word
     let claimed_by = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some("task.claimed"), None, 1).await?;
     let by_claimer = claimed_by.first().is_none_or(|entry| entry.body.actor == caller.actor);
     let metadata = json!({ "backlog_item_id": task.id, "outcome": word, "status": task.status, "by_claimer": by_claimer });
-    change::audit_as(tx, caller, run.actor.as_deref(), run.workspace_id, "task.completed", ("agent_run", run.id), metadata).await?;
+    // The label is what the caller called itself, which is known of the claimer alone.
+    let label = run.actor.as_deref().filter(|_| by_claimer);
+    change::audit_as(tx, caller, label, run.workspace_id, "task.completed", ("agent_run", run.id), metadata).await?;
     Ok(answer(&run, &task, word))
 }
 
-/// The answer of a claim that has ended already.
-fn ended_before(run: &Run, task: &Task, word: Word) -> Result<CompleteTaskOutput> {
+/// The answer of a claim that has ended already: the one that its end got, whatever became of the item since.
+async fn ended_before(tx: &mut Tx, run: &Run, task: &Task, word: Word) -> Result<CompleteTaskOutput> {
     if run.outcome == Some(word.outcome()) {
-        return Ok(answer(run, task, word));
+        let ended = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some("task.completed"), None, 1).await?;
+        let status = ended.first().and_then(|entry| entry.body.metadata["status"].as_str()).map(str::to_owned);
+        let first = answer(run, task, word);
+        return Ok(CompleteTaskOutput { status: status.unwrap_or(first.status), ..first });
     }
     let how = run.outcome.map_or_else(|| "otherwise".to_owned(), |outcome| outcome.to_string());
     Err(Error::conflict(format!("the claim of {} has ended already ({how}); nothing was changed", task.short_id))

@@ -69,10 +69,7 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AddTaskDependency) -> Result<D
     let found = handle::task(tx, caller, "task_id", &input.task_id).await?;
     tx.workspace_lock(found.workspace_id).await?;
     let mut task = locked::task(tx, caller, "task_id", &input.task_id).await?;
-    let blocker = handle::task(tx, caller, "depends_on_task_id", &input.depends_on_task_id).await?;
-    if blocker.workspace_id != task.workspace_id {
-        return Err(Error::not_found("task", &input.depends_on_task_id).with_field("depends_on_task_id"));
-    }
+    let blocker = blocker(tx, caller, &task, &input.depends_on_task_id).await?;
     let known = tx.blockers_of(task.id).await?.contains(&blocker.id);
     if !known {
         ring::check(tx, "depends_on_task_id", &task, &blocker).await?;
@@ -84,13 +81,22 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AddTaskDependency) -> Result<D
 
 async fn remove(tx: &mut Tx, caller: &Caller, input: RemoveTaskDependency) -> Result<DependencyOutput> {
     let mut task = locked::task(tx, caller, "task_id", &input.task_id).await?;
-    let blocker = handle::task(tx, caller, "depends_on_task_id", &input.depends_on_task_id).await?;
+    let blocker = blocker(tx, caller, &task, &input.depends_on_task_id).await?;
     let known = tx.blockers_of(task.id).await?.contains(&blocker.id);
     if known {
         tx.blocker_remove(task.id, blocker.id).await?;
         note(tx, caller, &mut task, &blocker, "task.dependency_removed").await?;
     }
     output(tx, &task, None, Some(known)).await
+}
+
+/// The task that `task` waits for, of its own workspace.
+async fn blocker(tx: &mut Tx, caller: &Caller, task: &Task, handle: &str) -> Result<Task> {
+    let blocker = handle::task(tx, caller, "depends_on_task_id", handle).await?;
+    if blocker.workspace_id != task.workspace_id {
+        return Err(Error::not_found("task", handle).with_field("depends_on_task_id"));
+    }
+    Ok(blocker)
 }
 
 async fn note(tx: &mut Tx, caller: &Caller, task: &mut Task, blocker: &Task, action: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::view::RunView;
 use crate::{Caller, Engine, handle};
 use serde::{Deserialize, Serialize};
 use taskyard_domain::id::RunId;
-use taskyard_domain::{Result, Timestamp};
+use taskyard_domain::{Error, Result, Timestamp};
 use taskyard_store::{Read, RunCursor};
 
 const DEFAULT: i64 = 20;
@@ -94,6 +94,11 @@ async fn list(read: &mut Read, caller: &Caller, input: ListRuns) -> Result<ListR
         Some(handle) => Some(handle::task(read, caller, "task_id", handle).await?),
         None => None,
     };
+    if let (Some(workspace), Some(task), Some(handle)) = (workspace, &task, &input.task_id)
+        && task.workspace_id != workspace
+    {
+        return Err(Error::not_found("task", handle).with_field("task_id"));
+    }
     let after = place.map(|Place(started_at, id)| RunCursor { started_at, id });
     let found = read.run_page(workspace, task.map(|task| task.id), after, input.limit + 1).await?;
     let mut runs = Vec::with_capacity(found.len());

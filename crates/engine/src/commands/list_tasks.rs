@@ -103,6 +103,13 @@ async fn filter(read: &mut Read, caller: &Caller, input: &ListTasks) -> Result<T
     };
     let implied = list.as_ref().map(|list| list.workspace_id).or(parent.as_ref().map(|parent| parent.workspace_id));
     let workspace = workspace(read, caller, input.workspace_id.as_deref(), implied).await?;
+    if let Some(other) = list.as_ref().filter(|list| list.workspace_id != workspace) {
+        let field = if input.list_id.is_some() { "list_id" } else { "workflow_id" };
+        return Err(Error::not_found("list", other.id).with_field(field));
+    }
+    if let Some(other) = parent.as_ref().filter(|parent| parent.workspace_id != workspace) {
+        return Err(Error::not_found("task", &other.short_id).with_field("parent_id"));
+    }
     let mut filter = TaskFilter::all(workspace);
     filter.list = list.map(|list| list.id);
     filter.parent = parent.map(|parent| parent.id);

@@ -4,7 +4,7 @@ use super::begin::{check_task, in_the_way};
 use super::conflict::listed;
 use super::target::Target;
 use super::{Bench, Outcome, Place, again, unchanged};
-use crate::{Caller, Engine, change, fold};
+use crate::{Caller, Engine, fold};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use taskyard_domain::id::{TaskId, WorktreeId};
@@ -30,12 +30,12 @@ impl Engine {
                 let mut opened = record;
                 opened.state = State::Open;
                 opened.merge_worktree_path = Some(open.path.to_string_lossy().into_owned());
-                let record = self.store_record(opened).await?;
-                self.note_open(caller, &record).await?;
+                let metadata = json!({ "task_id": opened.task_id, "target": opened.target, "path": opened.merge_worktree_path });
+                let record = self.store_noted(caller, opened, "merge.opened", metadata).await?;
                 Ok(Outcome::Open { record: Box::new(record), files: names(&open) })
             }
             Err(error) => {
-                self.give_up(bench, &record).await?;
+                self.give_up(caller, bench, &record, None).await?;
                 Err(unchanged(error))
             }
         }
@@ -48,18 +48,6 @@ impl Engine {
         let earlier = again::earlier(bench, &records, record.worktree_id, &target, &merge.tip).await?;
         let path = bench.scratch.join(format!("open-{}", record.id));
         open_conflicted_merge(&bench.repo, &bench.scratch, &path, &record.target, &merge, earlier.as_ref()).await.map_err(fold::git)
-    }
-
-    async fn note_open(&self, caller: &Caller, record: &MergeRecord) -> Result<()> {
-        let (caller, record) = (caller.clone(), record.clone());
-        self.store()
-            .write(move |tx| {
-                Box::pin(async move {
-                    let metadata = json!({ "task_id": record.task_id, "target": record.target, "path": record.merge_worktree_path });
-                    change::audit(tx, &caller, record.workspace_id, "merge.opened", ("merge", record.id), metadata).await
-                })
-            })
-            .await
     }
 
     /// The task's merge records, oldest first.
@@ -154,16 +142,7 @@ impl Engine {
         let place = self.place_of(worktree).await?.ok_or_else(|| Error::not_found("worktree", worktree))?;
         let Some(record) = open_record(&place) else { return Ok(GivenUp { was_open: false, snapshot: None }) };
         let snapshot = self.take_away(&bench, record, false).await?;
-        self.give_up(&bench, record).await?;
-        let (caller, record, kept) = (caller.clone(), record.clone(), snapshot.as_ref().map(|s| s.id));
-        self.store()
-            .write(move |tx| {
-                Box::pin(async move {
-                    let metadata = json!({ "task_id": record.task_id, "target": record.target, "snapshot_id": kept });
-                    change::audit(tx, &caller, record.workspace_id, "merge.aborted", ("merge", record.id), metadata).await
-                })
-            })
-            .await?;
+        self.give_up(caller, &bench, record, snapshot.as_ref().map(|snapshot| snapshot.id)).await?;
         Ok(GivenUp { was_open: true, snapshot })
     }
 

@@ -105,7 +105,7 @@ impl Engine {
             // A person's resolution that couldn't land yet is kept for them.
             State::Computed if has_tree(&record) => self.reopen(record).await.map(|()| None),
             State::Prepared | State::Computed | State::Open => {
-                self.give_up(bench, &record).await?;
+                self.give_up(&Caller::system(), bench, &record, None).await?;
                 Ok(None)
             }
             State::Landed | State::Reverted | State::Aborted => Ok(None),

@@ -6,9 +6,10 @@ use super::conclude::landed;
 use super::conflict::told;
 use super::target::Target;
 use super::{Bench, Concluded, OnConflict, Wish, again, unchanged};
-use crate::{Caller, Engine, fold};
+use crate::{Caller, Engine, change, fold};
+use serde_json::json;
 use std::future::Future;
-use taskyard_domain::id::WorktreeId;
+use taskyard_domain::id::{SnapshotId, WorktreeId};
 use taskyard_domain::merge::{Kind, MergeRecord, State};
 use taskyard_domain::{Error, Result};
 use taskyard_git::history::{Changed, Fork};
@@ -16,6 +17,7 @@ use taskyard_git::land::{Landed, Landing, land};
 use taskyard_git::merge::{Merge, compute_unkept};
 use taskyard_git::revert::{self, Revert, compute_again_unkept};
 use taskyard_git::{Error as Git, Oid, history};
+use taskyard_store::Tx;
 
 /// What a merge came to.
 #[derive(Debug)]
@@ -90,11 +92,11 @@ impl Engine {
                 self.open_conflict(caller, &bench, record).await
             }
             Err(Stop::Git(Git::NothingToMerge { .. })) => {
-                self.give_up(&bench, &record).await?;
+                self.give_up(caller, &bench, &record, None).await?;
                 Ok(Outcome::Nothing { tip: record.tip })
             }
             Err(stop) => {
-                self.give_up(&bench, &record).await?;
+                self.give_up(caller, &bench, &record, None).await?;
                 Err(told(&record, &place.worktree.branch, stop))
             }
         }
@@ -105,7 +107,7 @@ impl Engine {
         match self.compute_listing(bench, &record, None).await {
             Ok(computed) => self.finish_computed(caller, bench, computed).await,
             Err(stop) => {
-                self.give_up(bench, &record).await?;
+                self.give_up(caller, bench, &record, None).await?;
                 Err(told(&record, branch, stop))
             }
         }
@@ -114,14 +116,14 @@ impl Engine {
     /// Lands and concludes what is computed. When the target can't be moved, nothing has changed.
     async fn finish_computed(&self, caller: &Caller, bench: &Bench, (record, changed): Computed) -> Result<Concluded> {
         if let Err(error) = self.end_landed_on(bench, &record).await {
-            self.give_up(bench, &record).await?;
+            self.give_up(caller, bench, &record, None).await?;
             return Err(unchanged(error));
         }
         match self.land_changing(bench, &record, changed).await {
             Ok(_) => self.conclude_surely(caller, bench, &record).await,
             Err(error) if self.has_moved(bench, &record).await? => Err(landed(&record, &fold::git(error))),
             Err(error) => {
-                self.give_up(bench, &record).await?;
+                self.give_up(caller, bench, &record, None).await?;
                 Err(unchanged(fold::git(error)))
             }
         }
@@ -226,24 +228,38 @@ impl Engine {
         history::contains(&bench.repo, &record.target, &oid(after)?).await.map_err(fold::git)
     }
 
-    /// The end of a merge that changed nothing: its private space is given back and the record says so.
-    pub(super) async fn give_up(&self, bench: &Bench, record: &MergeRecord) -> Result<()> {
+    /// The end of a merge that changed nothing: its private space is given back and the record says so. `kept` is what a
+    /// person had done in it.
+    pub(super) async fn give_up(&self, caller: &Caller, bench: &Bench, record: &MergeRecord, kept: Option<SnapshotId>) -> Result<()> {
         self.take_away(bench, record, false).await?;
         taskyard_git::record::release(&bench.repo, &record.id.to_string()).await.map_err(fold::git)?;
         let mut aborted = record.clone();
         aborted.state = State::Aborted;
         aborted.target_after = None;
-        self.store_record(aborted).await?;
+        let metadata = json!({ "task_id": record.task_id, "kind": record.kind, "target": record.target, "snapshot_id": kept });
+        self.store_noted(caller, aborted, "merge.aborted", metadata).await?;
         Ok(())
     }
 
     /// Writes a record's new state with its event.
     pub(super) async fn store_record(&self, record: MergeRecord) -> Result<MergeRecord> {
+        self.store().write(move |tx| Box::pin(async move { stored(tx, record).await })).await
+    }
+
+    /// The same with an entry in the audit log.
+    pub(super) async fn store_noted(
+        &self,
+        caller: &Caller,
+        record: MergeRecord,
+        action: &'static str,
+        metadata: serde_json::Value,
+    ) -> Result<MergeRecord> {
+        let caller = caller.clone();
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
-                    tx.merge_update(&record).await?;
-                    announce(tx, &record);
+                    let record = stored(tx, record).await?;
+                    change::audit(tx, &caller, record.workspace_id, action, ("merge", record.id), metadata).await?;
                     Ok(record)
                 })
             })
@@ -258,4 +274,10 @@ impl Engine {
         });
         wait.await.map_err(|_| Error::internal("the merge was lost; the next start of the server settles it"))?
     }
+}
+
+async fn stored(tx: &mut Tx, record: MergeRecord) -> Result<MergeRecord> {
+    tx.merge_update(&record).await?;
+    announce(tx, &record);
+    Ok(record)
 }

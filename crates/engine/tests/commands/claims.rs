@@ -397,3 +397,110 @@ async fn many_race_and_each_item_has_one_winner() {
     items.sort();
     assert_eq!(taken, items, "each once, and none passed over");
 }
+
+/// By its name a person may take what the queue wouldn't offer; a plan or an epic is no work.
+#[tokio::test]
+async fn a_blocked_a_manual_or_a_later_item_may_be_claimed_by_its_id() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let first = yard.add(&list, "first").await;
+    for more in
+        [json!({ "blocked_by": [first] }), json!({ "manual": true }), json!({ "due_at": crate::support::tomorrow(yard.clock.now()) })]
+    {
+        let mut arguments = json!({ "list_id": list, "title": "t" });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let item = yard.engine.add_task(&yard.me(), input(arguments)).await.unwrap().short_id;
+        assert!(yard.claim(&item, json!({})).await.unwrap().claimed, "{more}");
+    }
+    for kind in ["plan", "epic"] {
+        let made = json!({ "workspace": "main", "kind": kind, "title": kind, "status": "ready" });
+        let made = yard.engine.create_object(&yard.me(), input(made)).await.unwrap();
+        let error = yard.claim(&made.id, json!({})).await.unwrap_err();
+        assert_eq!(error.class, Class::FailedPrecondition, "{kind}");
+    }
+    assert_eq!(yard.next(json!({})).await.backlog_item.map(|item| item.title), Some("first".into()), "neither is offered");
+}
+
+/// No clock ends a claim.
+#[tokio::test]
+async fn a_claim_stands_for_as_long_as_it_takes() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let item = yard.add(&list, "x").await;
+    let run = yard.claim(&item, json!({})).await.unwrap().run_id;
+    yard.clock.advance(400 * 24 * 3600);
+    let held = yard.claim(&item, json!({ "actor_user_id": "ada" })).await.unwrap_err();
+    let details = held.details.unwrap();
+    assert_eq!((held.class, &details["run_id"], &details["actor"]), (Class::AlreadyClaimed, &json!(run), &json!("anonymous")));
+    assert!(yard.complete(&run, json!({})).await.unwrap().completed);
+}
+
+#[tokio::test]
+async fn a_claim_gives_prompt_and_body_whole_up_to_64_kb() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    for (bytes, cut) in [(64 << 10, false), ((64 << 10) + 1, true)] {
+        let text = "b".repeat(bytes);
+        let added = json!({ "list_id": list, "title": "t", "description": text });
+        let item = yard.engine.add_task(&yard.me(), input(added)).await.unwrap().short_id;
+        let claimed = yard.claim(&item, json!({})).await.unwrap();
+        assert_eq!((claimed.backlog_item.body_truncated, claimed.backlog_item.body_markdown.len() < bytes), (cut, cut), "{bytes}");
+    }
+}
+
+/// The second answer is the first one's, whatever became of the item in between; and who ended it is told apart from who had it.
+#[tokio::test]
+async fn an_end_said_again_is_answered_as_it_was() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let item = yard.add(&list, "x").await;
+    let old = yard.claim(&item, json!({ "actor_user_id": "a" })).await.unwrap().run_id;
+    let first = yard.complete(&old, json!({ "outcome": "abandoned" })).await.unwrap();
+    let new = yard.claim(&item, json!({ "actor_user_id": "b" })).await.unwrap().run_id;
+    let again = yard.complete(&old, json!({ "outcome": "abandoned" })).await.unwrap();
+    assert_eq!((again.status.as_str(), first.status.as_str()), ("ready", "ready"));
+    let end = json!({ "workspace": "main", "run_id": new });
+    yard.engine.complete_task(&taskyard_engine::Caller::system(), input(end)).await.unwrap();
+    let audit = json!({ "workspace": "main", "target_id": new, "action": "task.completed" });
+    let entry = yard.engine.get_audit_log(&yard.me(), input(audit)).await.unwrap().entries.remove(0);
+    assert_eq!((&entry.metadata["by_claimer"], entry.actor_label, entry.target_type.as_str()), (&json!(false), None, "agent_run"));
+}
+
+#[tokio::test]
+async fn a_reclaim_is_written_down_where_it_changes_the_notes() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let item = yard.add(&list, "x").await;
+    let run = yard.claim(&item, json!({ "actor_user_id": "a" })).await.unwrap().run_id;
+    yard.claim(&item, json!({ "actor_user_id": "a" })).await.unwrap();
+    yard.claim(&item, json!({ "actor_user_id": "a", "notes": "second look" })).await.unwrap();
+    let actions: Vec<String> = yard.audited(&run).await.into_iter().map(|(action, _)| action).collect();
+    assert_eq!(actions, ["task.claimed", "task.reclaimed"]);
+}
+
+/// A key belongs to its arguments, with every tool that takes one.
+#[tokio::test]
+async fn a_key_with_other_arguments_is_a_conflict() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    for title in ["one", "two"] {
+        yard.add(&list, title).await;
+    }
+    let next = |label: &str| {
+        let arguments = json!({ "workspace": "main", "actor_user_id": label, "idempotency_key": "n" });
+        let (engine, me) = (yard.engine.clone(), yard.me());
+        async move { engine.claim_next_task(&me, input(arguments)).await }
+    };
+    let (first, again) = (next("a").await.unwrap(), next("a").await.unwrap());
+    assert_eq!((first.run_id.is_some(), &first.run_id), (true, &again.run_id));
+    assert_eq!(next("b").await.unwrap_err().class, Class::Conflict);
+    let object = |title: &str| {
+        let arguments = json!({ "workspace": "main", "kind": "task", "title": title, "idempotency_key": "o" });
+        let (engine, me) = (yard.engine.clone(), yard.me());
+        async move { engine.create_object(&me, input(arguments)).await }
+    };
+    let together = futures::future::join_all((0..8).map(|_| object("t"))).await;
+    let ids: std::collections::BTreeSet<String> = together.into_iter().map(|made| made.unwrap().id).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(object("u").await.unwrap_err().class, Class::Conflict);
+}

@@ -50,6 +50,82 @@ async fn tasks_do_not_depend_across_workspaces() {
     assert_eq!((error.class, error.field.as_deref()), (Class::NotFound, Some("depends_on_task_id")));
 }
 
+/// A workspace is named by its slug or its UUID, wherever one is named.
+#[tokio::test]
+async fn a_workspace_is_named_by_slug_or_uuid_everywhere() {
+    let (yard, _, _) = two_workspaces().await;
+    let (engine, me) = (&yard.engine, yard.me());
+    let all = engine.list_workspaces(&me, input(json!({}))).await.unwrap().workspaces;
+    let uuid = all.iter().find(|workspace| workspace.slug == "other").unwrap().id.clone();
+    for (turn, name) in ["other", uuid.as_str()].into_iter().enumerate() {
+        let by = |field: &str, more: serde_json::Value| {
+            let mut arguments = more;
+            arguments[field] = name.into();
+            arguments
+        };
+        let lists = engine.list_task_lists(&me, input(by("workspace_id", json!({})))).await.unwrap();
+        assert!(lists.total > turn && lists.lists.iter().all(|list| list.name != "L"), "{lists:?}");
+        assert_eq!(engine.list_tasks(&me, input(by("workspace_id", json!({})))).await.unwrap().tasks[0].title, "secret");
+        assert!(engine.list_runs(&me, input(by("workspace_id", json!({})))).await.unwrap().runs.iter().all(|run| run.kind == "claimed"));
+        assert!(engine.list_worktrees(&me, input(by("workspace_id", json!({})))).await.unwrap().worktrees.is_empty());
+        assert!(engine.repository_list(&me, input(by("workspace_id", json!({})))).await.is_ok());
+        engine.create_list(&me, input(by("workspace_id", json!({ "name": format!("List {turn}") })))).await.unwrap();
+        engine.workspace_rename(&me, input(by("workspace", json!({ "name": format!("Other {turn}") })))).await.unwrap();
+        engine.workspace_prompt(&me, input(by("workspace", json!({ "prompt": "p" })))).await.unwrap();
+        let made = input(by("workspace", json!({ "kind": "task", "title": "x", "status": "ready" })));
+        let made = engine.create_object(&me, made).await.unwrap();
+        assert!(!engine.list_backlog(&me, input(by("workspace", json!({ "claimable_only": true })))).await.unwrap().items.is_empty());
+        let claim = engine.claim_task(&me, input(by("workspace", json!({ "backlog_item_id": made.id })))).await.unwrap();
+        engine.complete_task(&me, input(by("workspace", json!({ "run_id": claim.run_id })))).await.unwrap();
+        let next = engine.claim_next_task(&me, input(by("workspace", json!({})))).await.unwrap();
+        assert_eq!(next.found, turn == 0, "there was one more");
+        assert!(!engine.get_audit_log(&me, input(by("workspace", json!({})))).await.unwrap().entries.is_empty());
+        assert!(engine.backlog_import(&me, input(by("workspace", json!({ "files": [] })))).await.unwrap().imported);
+        assert!(!engine.backlog_export(&me, input(by("workspace", json!({})))).await.unwrap().files.is_empty());
+    }
+}
+
+/// Nothing crosses: what another workspace has doesn't exist here, also for a person who sees both.
+#[tokio::test]
+async fn what_another_workspace_has_is_not_found_by_any_argument() {
+    let (yard, _, foreign) = two_workspaces().await;
+    let (engine, me) = (&yard.engine, yard.me());
+    let list = engine.list_tasks(&me, input(json!({ "workspace_id": "other" }))).await.unwrap().tasks[0].list_id.clone();
+    let object = |workspace: &str, more: serde_json::Value| {
+        let mut arguments = json!({ "workspace": workspace, "kind": "task", "title": "t" });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        engine.create_object(&me, input(arguments))
+    };
+    object("other", json!({ "kind": "plan", "title": "Plan", "slug": "p" })).await.unwrap();
+    object("other", json!({ "kind": "epic", "title": "Epic", "slug": "e" })).await.unwrap();
+    // A slug is unique among its kind in its workspace, and free everywhere else.
+    object("other", json!({ "kind": "task", "slug": "p" })).await.unwrap();
+    object("main", json!({ "kind": "plan", "slug": "same" })).await.unwrap();
+    object("other", json!({ "kind": "plan", "slug": "same" })).await.unwrap();
+    let claim = engine.claim_task(&me, input(json!({ "workspace": "other", "backlog_item_id": foreign }))).await.unwrap();
+    let here = engine.create_list(&me, input(json!({ "name": "Own", "workspace_id": "main" }))).await.unwrap().list_id;
+    let own = yard.add(&here, "own").await;
+    let not_found = [
+        ("claim_task", engine.claim_task(&me, input(json!({ "workspace": "main", "backlog_item_id": foreign }))).await.err()),
+        ("complete_task", engine.complete_task(&me, input(json!({ "workspace": "main", "run_id": claim.run_id }))).await.err()),
+        ("claim_next_task", engine.claim_next_task(&me, input(json!({ "workspace": "main", "workflow_id": list }))).await.err()),
+        ("create_object plan", object("main", json!({ "plan_slug": "p" })).await.err()),
+        ("create_object epic", object("main", json!({ "epic_slug": "e" })).await.err()),
+        ("list_backlog plan", engine.list_backlog(&me, input(json!({ "workspace": "main", "plan_slug": "p" }))).await.err()),
+        ("list_tasks list", engine.list_tasks(&me, input(json!({ "workspace_id": "main", "list_id": list }))).await.err()),
+        ("list_tasks parent", engine.list_tasks(&me, input(json!({ "workspace_id": "main", "parent_id": foreign }))).await.err()),
+        ("list_runs", engine.list_runs(&me, input(json!({ "workspace_id": "main", "task_id": foreign }))).await.err()),
+        (
+            "remove_task_dependency",
+            engine.remove_task_dependency(&me, input(json!({ "task_id": own, "depends_on_task_id": foreign }))).await.err(),
+        ),
+        ("add_task", engine.add_task(&me, input(json!({ "list_id": here, "title": "t", "blocked_by": [foreign] }))).await.err()),
+    ];
+    for (call, error) in not_found {
+        assert_eq!(error.map(|error| error.class), Some(Class::NotFound), "{call}");
+    }
+}
+
 #[tokio::test]
 async fn several_workspaces_have_to_be_told_apart() {
     let (yard, _, _) = two_workspaces().await;
@@ -96,6 +172,14 @@ async fn the_operators_operations_are_closed_to_agents() {
         engine.repository_update(&agent, input(json!({ "repository_id": "x" }))).await.err(),
         engine.workspace_add(&agent, input(json!({ "slug": "s" }))).await.err(),
         engine.workspace_rename(&agent, input(json!({ "workspace": "main", "name": "n" }))).await.err(),
+        engine.workspace_prompt(&agent, input(json!({ "workspace": "main" }))).await.err(),
+        engine.list_prompt(&agent, input(json!({ "list_id": list }))).await.err(),
+        engine.step_list(&agent, input(json!({ "list_id": list }))).await.err(),
+        engine.step_add(&agent, input(json!({ "list_id": list, "name": "A", "stage": "work" }))).await.err(),
+        engine.step_update(&agent, input(json!({ "list_id": list, "step": "A" }))).await.err(),
+        engine.step_remove(&agent, input(json!({ "list_id": list, "step": "A" }))).await.err(),
+        engine.backlog_import(&agent, input(json!({ "workspace": "main", "files": [] }))).await.err(),
+        engine.backlog_export(&agent, input(json!({ "workspace": "main" }))).await.err(),
     ];
     for (index, error) in refused.into_iter().enumerate() {
         assert_eq!(error.map(|error| error.class), Some(Class::Forbidden), "operation {index}");

@@ -100,8 +100,8 @@ fn leftovers(git: &Path, open: &[(String, String)]) -> Vec<String> {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
             // An agent that was killed while it committed leaves its index, HEAD and branch locked; its next turn clears that.
-            let of_tree =
-                folder.parent().is_some_and(|parent| parent == git.join("worktrees")) && (name == "index.lock" || name == "HEAD.lock");
+            let of_tree = folder.parent().is_some_and(|parent| parent == git.join("worktrees"))
+                && (name == "index.lock" || name == "HEAD.lock" || name.starts_with("next-index-"));
             let agents_own = of_tree || folder == git.join("refs/heads/taskyard");
             if IN_PROGRESS.contains(&name.as_str()) || (name.ends_with(".lock") && !agents_own) {
                 wrong.push(format!("left over: {}", path.display()));
