@@ -330,15 +330,20 @@ impl Checkout {
         Ok(if behind.len() >= followed { behind } else { Vec::new() })
     }
 
-    /// Takes over into the index what an attempt that was cut off had written into the files already.
+    /// Takes over into the index what an attempt that was cut off had written into the files already. A file that it had
+    /// only begun (a full disk leaves it empty) is written to its end: all that it holds is in what comes.
     pub(crate) async fn adopt(&self, after: &Oid, behind: &[FilePath]) -> Result<()> {
-        let new = self.tree_entries(after, behind).await?;
-        let mut lines = Vec::new();
+        let (new, indexed) = tokio::try_join!(self.tree_entries(after, behind), self.index_entries(behind))?;
+        let (mut lines, mut begun) = (Vec::new(), Vec::new());
         for path in behind {
             let there = path.within(&self.path).symlink_metadata().is_ok_and(|meta| !meta.is_dir());
             match new.get(path) {
                 Some((mode, oid)) if there && self.hash_of(path).await?.as_deref() == Some(oid) => {
                     lines.extend([format!("{mode} {oid}\t").as_bytes(), path.as_bytes(), b"\0"].concat());
+                }
+                Some((mode, oid)) if there && self.is_begun(path, oid, indexed.contains_key(path)).await? => {
+                    lines.extend([format!("{mode} {oid}\t").as_bytes(), path.as_bytes(), b"\0"].concat());
+                    begun.extend([path.as_bytes(), b"\0"].concat());
                 }
                 None if !there => {
                     lines.extend([b"0 ", "0".repeat(after.as_str().len()).as_bytes(), b"\t", path.as_bytes(), b"\0"].concat())
@@ -350,7 +355,29 @@ impl Checkout {
             return Ok(());
         }
         self.call("take over written files").args(["update-index", "-z", "--index-info"]).input(lines).run().await?;
+        if !begun.is_empty() {
+            self.call("write begun files").args(["checkout-index", "--force", "-u", "-z", "--stdin"]).input(begun).run().await?;
+        }
         Ok(())
+    }
+
+    /// Whether the file holds the beginning of the object `oid`, as it would stand in the tree, and nothing else. Of one
+    /// that was there before that might be its user's edit, unless it is empty.
+    async fn is_begun(&self, path: &FilePath, oid: &str, was_there: bool) -> Result<bool> {
+        let file = path.within(&self.path);
+        let Some(meta) = file.symlink_metadata().ok().filter(std::fs::Metadata::is_file) else { return Ok(false) };
+        if was_there && meta.len() > 0 {
+            return Ok(false);
+        }
+        let mut name = std::ffi::OsString::from("--path=");
+        name.push(path.as_os_str());
+        let call = self.call("read a file as it comes").args(["cat-file", "--filters"]).arg(name).arg(oid);
+        let Ok(whole) = call.run().await else { return Ok(false) };
+        if whole.truncated || meta.len() >= whole.stdout.len() as u64 {
+            return Ok(false);
+        }
+        let begun = std::fs::read(&file).map_err(Error::io("read", &file))?;
+        Ok(whole.stdout.starts_with(&begun))
     }
 
     /// Takes back what an attempt to follow from `before` to `after` had done in index and files when it broke off.

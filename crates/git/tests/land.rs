@@ -216,6 +216,33 @@ async fn a_landing_that_was_cut_off_between_files_is_completed() {
     assert_eq!(yard.status(&yard.main).await, "");
 }
 
+/// A full disk, and a crash before anything could be taken back: what git had only begun to write is written to its end.
+#[tokio::test]
+async fn a_landing_that_was_cut_off_within_files_is_completed() {
+    let (yard, made) = ready(Strategy::Merge).await;
+    yard.lab.git_in(&yard.main, &["update-ref", "refs/heads/main", made.commit.as_str()]).await;
+    for (name, begun) in [("a.txt", ""), ("b.txt", "b")] {
+        std::fs::remove_file(yard.main.join(name)).ok();
+        write(&yard.main, name, begun);
+    }
+    yard.land(&made.target_before, &made.commit).await.unwrap();
+    assert_landed(&yard, &made).await;
+    assert_eq!(yard.status(&yard.main).await, "");
+}
+
+/// What a user has written there meanwhile is no beginning of ours, though the new text may begin like it.
+#[tokio::test]
+async fn a_file_of_the_users_in_the_way_of_a_cut_off_landing_stays() {
+    for (name, own) in [("a.txt", "chan"), ("b.txt", "bb"), ("b.txt", "b\nand more\n")] {
+        let (yard, made) = ready(Strategy::Merge).await;
+        yard.lab.git_in(&yard.main, &["update-ref", "refs/heads/main", made.commit.as_str()]).await;
+        write(&yard.main, name, own);
+        let error = yard.land(&made.target_before, &made.commit).await.unwrap_err();
+        assert!(matches!(&error, Error::NotRefreshed { files, .. } if files.iter().any(|file| file == name)), "{name}: {error}");
+        assert_eq!(std::fs::read_to_string(yard.main.join(name)).unwrap(), own);
+    }
+}
+
 #[tokio::test]
 async fn an_edit_made_after_the_cut_is_kept_and_named_until_it_is_set_aside() {
     let (yard, made) = ready(Strategy::Merge).await;
