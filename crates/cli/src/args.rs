@@ -137,7 +137,7 @@ pub struct Serve {
     /// Append a JSON line for every MCP call: tool, duration, outcome, argument names
     #[arg(long, env = "TASKYARD_MCP_LOG", value_name = "FILE")]
     pub mcp_log: Option<PathBuf>,
-    /// What to log, such as `info` or `taskyard_engine=debug` [default: info]
+    /// What to log, such as `info` or `taskyard_engine=debug` [default: info, without the MCP library's]
     #[arg(long, env = "TASKYARD_LOG", value_name = "FILTER")]
     pub log: Option<String>,
 }

@@ -108,12 +108,24 @@ impl Client {
         }
         only_list(&self.call("list_task_lists", json!({})).await?, handle)
     }
+
+    /// Refuses a name that a list has already: two of one name couldn't be told apart on the command line.
+    pub async fn check_new_list(&self, name: &str) -> Result<()> {
+        let answer = self.call("list_task_lists", json!({})).await?;
+        let Some(known) = all_lists(&answer).find(|list| list["name"] == name) else { return Ok(()) };
+        Err(Error::conflict(format!("NAME: there is a list {name} already ({})", known["id"].as_str().unwrap_or_default()))
+            .with_hint("give the new one another name; `taskyard list` shows all"))
+    }
+}
+
+/// The lists of the answer. Where there are many, only the names of most fit into it.
+fn all_lists(answer: &Value) -> impl Iterator<Item = &Value> {
+    ["lists", "further"].iter().filter_map(|key| answer[key].as_array()).flatten()
 }
 
 /// The list of the answer that is called `handle`; without one the only list.
 fn only_list(answer: &Value, handle: Option<&str>) -> Result<String> {
-    // Where there are many, only the names of most fit into the answer.
-    let lists: Vec<&Value> = ["lists", "further"].iter().filter_map(|key| answer[key].as_array()).flatten().collect();
+    let lists: Vec<&Value> = all_lists(answer).collect();
     let names: Vec<&str> = lists.iter().filter_map(|l| l["name"].as_str()).collect();
     let matching: Vec<&Value> = lists.iter().copied().filter(|l| handle.is_none_or(|handle| l["name"] == handle)).collect();
     match (matching.as_slice(), handle) {

@@ -9,6 +9,8 @@ use taskyard_domain::Error;
 
 /// Where the server listens when nothing says otherwise.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:4517";
+/// What is logged when nothing says otherwise: the MCP library tells each connection twice over at `info`.
+const LOG: &str = "info,rmcp=warn";
 /// The file in the data folder.
 pub const FILE: &str = "config.toml";
 
@@ -52,7 +54,7 @@ impl Config {
             allowed_hosts: serve.allowed_hosts.clone().or(file.allowed_hosts).unwrap_or_default(),
             allowed_origins: serve.allowed_origins.clone().or(file.allowed_origins).unwrap_or_default(),
             mcp_log: serve.mcp_log.clone().or(file.mcp_log),
-            log: serve.log.clone().or(file.log).unwrap_or_else(|| "info".into()),
+            log: serve.log.clone().or(file.log).unwrap_or_else(|| LOG.into()),
         })
     }
 }

@@ -60,6 +60,7 @@ async fn list(client: &Client, show: &Show, command: Option<ListCommand>) -> Res
     };
     match command {
         ListCommand::Add { name, path, repository } => {
+            client.check_new_list(&name).await?;
             let path = path.map(|p| std::path::absolute(&p).map_err(|e| machine("reading the path", e))).transpose()?;
             let path = path.map(|p| p.to_string_lossy().into_owned());
             let answer = client.call("create_list", json!({ "name": name, "local_path": path, "repository_id": repository })).await?;

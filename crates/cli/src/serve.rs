@@ -94,7 +94,13 @@ async fn open(config: &Config) -> Result<(Engine, Store)> {
         Some(url) => postgres(url)?,
         None => Database::Sqlite { path: config.data_dir.join("taskyard.db") },
     };
-    let options = taskyard_store::Options { database, backup_dir: config.data_dir.join("backups"), clock: clock.clone(), ids: ids.clone() };
+    let options = taskyard_store::Options {
+        database,
+        backup_dir: config.data_dir.join("backups"),
+        clock: clock.clone(),
+        ids: ids.clone(),
+        audited: true,
+    };
     let store = Store::open(options).await?;
     let environment = Environment::from_vars(std::env::vars_os());
     let engine = Engine::new(Options {

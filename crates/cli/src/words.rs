@@ -24,6 +24,7 @@ const TOOLS: &[Line] = &[
     ("get_task_diff", "`taskyard task diff TASK`"),
     ("list_backlog", "`taskyard backlog list`"),
     ("list_snapshots", "`taskyard snapshot list`"),
+    ("list_tasks", "`taskyard task list`"),
     ("list_tasks(list_id, include_archived: true)", "`taskyard task list --list LIST --archived`"),
     ("merge_task", "`taskyard task merge TASK`"),
     ("merge_task(on_conflict: leave_open)", "`taskyard task merge TASK --leave-open`"),

@@ -9,6 +9,8 @@ crate::vocabulary! {
     Kind, "event kind", {
         /// A workspace was made.
         WorkspaceCreated = "workspace_created",
+        /// A workspace's name or prompt changed.
+        WorkspaceUpdated = "workspace_updated",
         /// A repository was added.
         RepositoryAdded = "repository_added",
         /// A list was made.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use taskyard_domain::audit::NewEntry;
+use taskyard_domain::audit::{About, Action, NewEntry};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::task::{self, Context, Fact, Task};
@@ -42,8 +42,8 @@ pub(crate) async fn audit(
     tx: &mut Tx,
     caller: &Caller,
     workspace: WorkspaceId,
-    action: &str,
-    target: (&str, impl ToString),
+    action: Action,
+    target: About,
     metadata: Value,
 ) -> Result<()> {
     audit_as(tx, caller, None, workspace, action, target, metadata).await
@@ -55,8 +55,8 @@ pub(crate) async fn audit_as(
     caller: &Caller,
     label: Option<&str>,
     workspace: WorkspaceId,
-    action: &str,
-    target: (&str, impl ToString),
+    action: Action,
+    target: About,
     metadata: Value,
 ) -> Result<()> {
     tx.audit(NewEntry {
@@ -64,9 +64,10 @@ pub(crate) async fn audit_as(
         actor: caller.actor.clone(),
         actor_label: label.map(str::to_owned),
         face: caller.face,
-        action: action.into(),
-        target_type: target.0.into(),
-        target_id: target.1.to_string(),
+        action,
+        target_type: target.kind().into(),
+        target_id: target.id(),
+        task_id: target.task(),
         metadata,
     })
     .await

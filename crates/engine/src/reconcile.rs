@@ -4,12 +4,13 @@
 //! the normal path for what a dead server left and safe to run at any time.
 
 use crate::effect::Effect;
+use crate::session::note;
 use crate::{Engine, fold};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use taskyard_domain::event::{Kind, NewEvent};
+use taskyard_domain::audit::Action;
 use taskyard_domain::id::WorktreeId;
 use taskyard_domain::run::{self, Run};
 use taskyard_domain::worktree::{State, Worktree};
@@ -162,9 +163,9 @@ impl Engine {
             .write(move |tx| {
                 Box::pin(async move {
                     tx.worktree_update(&worktree).await?;
-                    let data = json!({ "worktree_id": worktree.id, "state": worktree.state, "has_folder": worktree.has_folder });
-                    tx.event(NewEvent::new(worktree.workspace_id, Kind::WorktreeChanged).task(worktree.task_id).data(data));
-                    Ok(())
+                    let action = if worktree.is_ready { Action::WorktreeAdopted } else { Action::WorktreeDiscarded };
+                    let metadata = json!({ "path": worktree.path, "branch": worktree.branch, "reason": "its making was cut off" });
+                    note(tx, &worktree, action, metadata).await
                 })
             })
             .await

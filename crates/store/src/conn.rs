@@ -4,6 +4,7 @@
 //! would go on), so that code which works on one works on the other.
 
 use crate::error::{Driver, Error};
+use crate::ledger::Ledger;
 use crate::sqlite;
 use crate::value::{Row, Value};
 use sqlx::postgres::PgArguments;
@@ -22,11 +23,13 @@ pub(crate) struct Conn {
     pub(crate) link: Link,
     /// The first failure of the transaction.
     broken: Option<String>,
+    /// What the transaction changed.
+    pub(crate) ledger: Ledger,
 }
 
 impl Conn {
     pub(crate) fn new(link: Link) -> Self {
-        Self { link, broken: None }
+        Self { link, broken: None, ledger: Ledger::default() }
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
@@ -41,14 +44,16 @@ impl Conn {
         }
     }
 
-    /// Starts counting failures anew: the next transaction on the same connection.
+    /// Starts counting failures and changes anew: the next transaction on the same connection.
     pub(crate) fn mend(&mut self) {
         self.broken = None;
+        self.ledger = Ledger::default();
     }
 
     /// Runs a statement; the number of rows it touched.
     pub(crate) async fn exec(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, Error> {
         self.sound()?;
+        self.ledger.note(sql, &values);
         let done = match &mut self.link {
             Link::Sqlite(conn) => sqlite::run(conn, sql, &values).map_err(Driver::from),
             Link::Postgres(tx) => {

@@ -14,6 +14,7 @@
 mod conn;
 mod entity;
 mod error;
+mod ledger;
 mod lock;
 mod log;
 mod migrate;

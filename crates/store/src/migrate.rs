@@ -21,10 +21,11 @@ pub(crate) const ALL: &[Migration] = &[
     Migration { version: 1, name: "first", sql: include_str!("../migrations/0001_first.sql") },
     Migration { version: 2, name: "backlog", sql: include_str!("../migrations/0002_backlog.sql") },
     Migration { version: 3, name: "backlog folders", sql: include_str!("../migrations/0003_backlog_folders.sql") },
+    Migration { version: 4, name: "audit of tasks", sql: include_str!("../migrations/0004_audit_of_tasks.sql") },
 ];
 
 /// The version that this program's databases have.
-pub const SCHEMA_VERSION: i64 = 3;
+pub const SCHEMA_VERSION: i64 = 4;
 
 /// The table that records what was applied.
 pub(crate) const VERSION_TABLE: &str =

@@ -40,6 +40,9 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// New ids.
     pub ids: Arc<dyn Ids>,
+    /// Whether a transaction that changes what users see without an audit entry is refused with `INTERNAL`: a bug of the
+    /// program, looked for in builds with debug assertions. Tests of the store alone do without entries.
+    pub audited: bool,
 }
 
 enum Backend {
@@ -78,7 +81,7 @@ impl Store {
     #[doc(hidden)]
     pub async fn open_with(options: Options, further: &[Migration]) -> Result<Store, Error> {
         let migrations = [migrate::ALL, further].concat();
-        let env = Env { clock: options.clock, ids: options.ids };
+        let env = Env { clock: options.clock, ids: options.ids, audited: options.audited };
         let wakes = Arc::new(Wakes::default());
         let backend = match options.database {
             Database::Sqlite { path } => {

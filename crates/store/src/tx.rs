@@ -21,6 +21,8 @@ pub(crate) const CHANNEL: &str = "taskyard";
 pub(crate) struct Env {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<dyn Ids>,
+    /// Whether a change without an audit entry is refused.
+    pub(crate) audited: bool,
 }
 
 impl Env {
@@ -142,6 +144,18 @@ impl Tx {
         self.events.push(event);
     }
 
+    /// Says that what the transaction changes needs no audit entry: it is how a run or merge gets on (a slot, a process,
+    /// figures), which is nobody's doing and is told by the entries before and after. Never so for a task.
+    pub fn bookkeeping(&mut self) {
+        self.conn.ledger.allow_bookkeeping();
+    }
+
+    /// Says that the rows are a test's, made behind the commands' backs.
+    #[doc(hidden)]
+    pub fn fixture(&mut self) {
+        self.conn.ledger.allow_everything();
+    }
+
     /// Forgets what the last transaction on this connection gathered.
     pub(crate) fn reset(&mut self) {
         self.events.clear();
@@ -155,6 +169,9 @@ impl Tx {
     /// Whatever keeps the transaction from being committed, an earlier failed statement among them.
     pub(crate) async fn finish(&mut self) -> Result<Woken> {
         self.conn.sound()?;
+        if self.env.audited {
+            self.conn.ledger.check()?;
+        }
         let mut woken = Woken { workspaces: Vec::new(), outbox: std::mem::take(&mut self.outbox) };
         // By rising id, so that two transactions never wait for each other's counters.
         let mut by_workspace: BTreeMap<WorkspaceId, Vec<NewEvent>> = BTreeMap::new();

@@ -186,7 +186,13 @@ async fn without_a_backup_nothing_is_migrated() {
 }
 
 /// What the releases before wrote.
-const RELEASED: [&str; 2] = [include_str!("../migrations/0001_first.sql"), include_str!("../migrations/0002_backlog.sql")];
+const RELEASED: [&str; 3] = [
+    include_str!("../migrations/0001_first.sql"),
+    include_str!("../migrations/0002_backlog.sql"),
+    include_str!("../migrations/0003_backlog_folders.sql"),
+];
+
+const RUN: &str = "01890000-0000-7000-8000-000000000002";
 
 #[tokio::test]
 async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
@@ -200,10 +206,29 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
         }
         let id = "01890000-0000-7000-8000-000000000001";
         sql += &format!("INSERT INTO workspace VALUES ('{id}', 'home', 'Home', 'TY', 'the prompt', NULL, 0);");
+        sql += &format!("INSERT INTO list VALUES ('{id}', '{id}', 'L', '', '', 0, '{{}}', 0);");
+        sql += &format!(
+            "INSERT INTO task (id, workspace_id, list_id, short_id, title, description, kind, priority, status, sort_order, manual, my_day, \
+             config, interruptions, created_by, created_at, updated_at, search) \
+             VALUES ('{id}', '{id}', '{id}', 'TY-1', 'T', '', 'task', 'medium', 'ready', 0, 0, 0, '{{}}', 0, 'operator', 0, 0, '');"
+        );
+        sql += &format!(
+            "INSERT INTO run (id, workspace_id, task_id, kind, state, prompt, wants_slot, cancel_requested, last_activity_at, stalled, usage, \
+             prior_status, started_at) VALUES ('{RUN}', '{id}', '{id}', 'claimed', 'ended', '', 0, 0, 0, 0, '{{}}', 'ready', 0);"
+        );
+        for (kind, target) in [("agent_run", RUN), ("task", id)] {
+            sql += &format!(
+                "INSERT INTO audit (workspace_id, at, actor, face, action, target_type, target_id, metadata) \
+                 VALUES ('{id}', 0, '{{\"kind\":\"operator\"}}', 'cli', 'task.claimed', '{kind}', '{target}', 'null');"
+            );
+        }
         if version >= 2 {
             let fields = r#"{"title":"T","plan_slug":null,"epic_slug":null,"status":"ready","priority":null,"body":""}"#;
             let agreed = format!(r#"{{"fields":{fields},"known":["title"]}}"#);
-            sql += &format!("INSERT INTO backlog_file VALUES ('{id}', '{id}', NULL, 'task', 't', 'Task-t.md', 'text', '{agreed}', 0);");
+            let folder = if version >= 3 { "'', " } else { "" };
+            sql += &format!(
+                "INSERT INTO backlog_file VALUES ('{id}', '{id}', NULL, {folder}'task', 't', 'Task-t.md', 'text', '{agreed}', 0);"
+            );
         }
         std::fs::File::create(&path).unwrap();
         change(&path, Box::leak(sql.into_boxed_str())).await;
@@ -211,9 +236,11 @@ async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
         let workspace = id.parse().unwrap();
         let found = read_tx!(store, |read| {
             let known = read.backlog_file(workspace, "/a", taskyard_domain::task::Kind::Task, "t").await?;
-            Ok((read.workspace_list().await?, known))
+            Ok((read.workspace_list().await?, known, read.audit_page(workspace, Some(id), None, None, 9).await?))
         });
-        let (workspaces, known) = found.unwrap();
+        let (workspaces, known, audit) = found.unwrap();
+        let about: Vec<(&str, bool)> = audit.iter().map(|e| (e.body.target_type.as_str(), e.body.task_id.is_some())).collect();
+        assert_eq!(about, [("task", false), ("agent_run", true)], "version {version}: an old entry knows its task");
         assert_eq!(workspaces.iter().map(|w| w.prompt.as_str()).collect::<Vec<_>>(), ["the prompt"], "version {version}");
         assert_eq!(known.map(|file| (file.folder, file.path)), (version >= 2).then(|| (String::new(), "Task-t.md".into())));
         assert!(names(&harness.dir.path().join("backups")).iter().any(|name| name.contains("old")), "version {version}: a copy is kept");

@@ -44,6 +44,7 @@ async fn engine(repo: &Repo, data: &TempDir) -> Engine {
         backup_dir: path.join("backup"),
         clock: clock.clone(),
         ids: ids.clone(),
+        audited: true,
     };
     Engine::new(Options {
         store: Store::open(store).await.unwrap(),
@@ -402,6 +403,7 @@ async fn ask(yard: &Yard, task: &str) {
     let id = QuestionId::new(yard.engine.store().ids());
     let write = yard.engine.store().write(move |tx| {
         Box::pin(async move {
+            tx.fixture();
             let task = tx.task_by_short(&short).await?.unwrap();
             let mut run = tx.run_latest_for_task(task.id).await?.unwrap();
             (run.state, run.outcome, run.ended_at) = (State::Waiting, None, None);

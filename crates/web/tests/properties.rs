@@ -45,7 +45,8 @@ async fn furnish() -> (Dispatcher, Vec<String>, Repo, TempDir) {
     let path = data.path().canonicalize().unwrap();
     let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
     let database = Database::Sqlite { path: path.join("taskyard.db") };
-    let store = taskyard_store::Options { database, backup_dir: path.join("backup"), clock: clock.clone(), ids: ids.clone() };
+    let store =
+        taskyard_store::Options { database, backup_dir: path.join("backup"), clock: clock.clone(), ids: ids.clone(), audited: true };
     let engine = Engine::new(Options {
         store: Store::open(store).await.unwrap(),
         git: Git::new(repo.env().clone()),

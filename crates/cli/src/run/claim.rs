@@ -55,7 +55,9 @@ fn claimed(show: &Show, answer: &Value) -> Result<()> {
     let item = &answer["backlog_item"];
     let again = if answer["reclaimed"] == true { " (it was yours already)" } else { "" };
     let head = format!("{} is claimed{again}: run {}", text(item, "short_id"), text(answer, "run_id"));
-    let parts = [head.as_str(), text(answer, "workflow_prompt"), text(item, "title"), text(item, "body_markdown")];
+    // The item as a section of its own, so that an agent sees where the workflow's prompt ends.
+    let title = format!("# {}", text(item, "title"));
+    let parts = [head.as_str(), text(answer, "workflow_prompt"), title.as_str(), text(item, "body_markdown")];
     show.done(answer, &parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n"))
 }
 
@@ -134,7 +136,8 @@ pub async fn audit(client: &Client, show: &Show, audit: Audit) -> Result<()> {
         ("actor_label", "AS"),
         ("face", "BY"),
         ("action", "WHAT"),
-        ("target_id", "TO"),
+        ("target_type", "TO"),
+        ("target_id", "WHICH"),
         ("metadata", "FACTS"),
     ];
     show.rows(&answer, "entries", &columns)

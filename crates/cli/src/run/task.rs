@@ -68,6 +68,7 @@ pub async fn run(client: &Client, show: &Show, command: TaskCommand) -> Result<V
                 ("state", "STATE"),
                 ("outcome", "OUTCOME"),
                 ("agent", "AGENT"),
+                ("actor", "BY"),
                 ("started_at", "STARTED"),
                 ("exit_reason", "WHY"),
             ];

@@ -40,17 +40,20 @@ async fn race(servers: &[&Server]) {
             client.call("claim_task", arguments)
         });
         let (mut won, mut told) = (Vec::new(), BTreeSet::new());
-        for answer in join_all(claims).await {
+        for (n, answer) in join_all(claims).await.into_iter().enumerate() {
             match answer {
-                Ok(claimed) => won.push(text(&claimed, "run_id").to_owned()),
+                Ok(claimed) => {
+                    let holder = if n % 2 == 0 { format!("client-{n}") } else { "anonymous".into() };
+                    won.push((text(&claimed, "run_id").to_owned(), holder));
+                }
                 Err(error) => {
                     assert_eq!(error["code"], "ALREADY_CLAIMED", "round {round}: {error}");
-                    told.insert(text(&error["details"], "run_id").to_owned());
+                    told.insert((text(&error["details"], "run_id").to_owned(), text(&error["details"], "actor").to_owned()));
                 }
             }
         }
         assert_eq!((won.len(), told.iter().collect::<Vec<_>>()), (1, vec![&won[0]]), "round {round}");
-        let end = json!({ "workspace": "default", "run_id": won[0], "outcome": "abandoned" });
+        let end = json!({ "workspace": "default", "run_id": won[0].0, "outcome": "abandoned" });
         clients[round % CLIENTS].call("complete_task", end).await.unwrap();
     }
 }
@@ -176,6 +179,103 @@ async fn the_command_line_claims_and_completes() {
     assert_eq!(said(&["claim", "TY-2", "--workspace", "acme"]).await.code, 3, "nothing crosses");
     assert!(said(&["workspace", "list"]).await.out.contains("Acme"));
     assert_eq!(said(&["workspace", "rename", "acme", "Acme Ltd"]).await.code, 0);
+}
+
+#[tokio::test]
+async fn steps_and_their_prompts_are_set_by_the_command_line() {
+    let server = Server::start().await;
+    let said = |args: &'static [&'static str]| server.cli(args);
+    assert_eq!(said(&["list", "add", "Flow"]).await.code, 0);
+    assert_eq!(said(&["step", "prompt", "Flow", "Work on {{title}}."]).await.code, 0);
+    assert_eq!(said(&["step", "add", "Flow", "Build", "--prompt", "You are in {{step}}; {{nothing}} stays."]).await.code, 0);
+    assert_eq!(said(&["step", "add", "Flow", "Check", "--stage", "review"]).await.code, 0);
+    assert_eq!(said(&["step", "set", "Flow", "Check", "--name", "Look"]).await.code, 0);
+    let listed = said(&["step", "list", "Flow"]).await;
+    for part in ["Work on {{title}}.", "Build (work)", "Look (review)"] {
+        assert!(listed.out.contains(part), "{part} in {listed:?}");
+    }
+    assert_eq!(said(&["task", "add", "Wall", "--list", "Flow"]).await.code, 0);
+    let claimed = said(&["claim", "TY-1", "--as", "ada"]).await;
+    assert!(claimed.out.contains("Work on Wall.\n\nYou are in Build; {{nothing}} stays."), "{claimed:?}");
+    let run = text(&said(&["--json", "claim", "TY-1", "--as", "ada"]).await.json(), "run_id").to_owned();
+    let done = server.cli(&["complete", &run]).await;
+    assert!(done.out.contains("waiting_for_review"), "a workflow with a review step has a person look: {done:?}");
+    for (args, code, words) in [
+        (&["step", "set", "Flow", "Paint", "--name", "x"][..], 3, "Build, Look"),
+        (&["step", "add", "Flow", "Build"][..], 4, "of this name already"),
+        (&["step", "add", "Flow", "X", "--stage", "dance"][..], 2, "backlog"),
+    ] {
+        let refused = server.cli(args).await;
+        assert_eq!((refused.code, refused.err.contains(words)), (code, true), "{args:?}: {refused:?}");
+    }
+    assert_eq!(said(&["step", "remove", "Flow", "Look"]).await.code, 0);
+    assert!(!said(&["step", "list", "Flow"]).await.out.contains("Look"));
+}
+
+#[tokio::test]
+async fn g6_a_claim_whose_answer_is_lost_is_made_once() {
+    let yard = Yard::new().await;
+    let mcp = yard.server.mcp("mode=claims", None).await;
+    let first = item(&yard.server, "one").await;
+    item(&yard.server, "two").await;
+    let claim = json!({ "workspace": "default", "backlog_item_id": first["id"], "idempotency_key": "claim-1" });
+    let next = json!({ "workspace": "default", "idempotency_key": "next-1" });
+    let add = json!({ "workspace": "default", "kind": "plan", "title": "Plan", "idempotency_key": "plan-1" });
+    let retried = async |tool: &str, arguments: &Value| {
+        crate::mcp_surface::send_and_hang_up(&yard, tool, arguments).await;
+        mcp.call(tool, arguments.clone()).await.unwrap()
+    };
+    let claimed = retried("claim_task", &claim).await;
+    let other = retried("claim_next_task", &next).await;
+    let plan = retried("create_object", &add).await;
+    assert_eq!((claimed["backlog_item"]["title"].as_str(), other["backlog_item"]["title"].as_str()), (Some("one"), Some("two")));
+    let again = yard.server.call("create_object", add).await;
+    assert_eq!((&again["id"], &again["replayed"]), (&plan["id"], &json!(true)));
+    // Ending a claim needs no key: the same word has the same answer, however often it is said.
+    let end = json!({ "workspace": "default", "run_id": claimed["run_id"], "outcome": "done" });
+    let ended = retried("complete_task", &end).await;
+    assert_eq!(mcp.call("complete_task", end).await.unwrap(), ended);
+    let of = async |action: &str| {
+        let asked = json!({ "workspace": "default", "action": action });
+        yard.server.call("get_audit_log", asked).await["entries"].as_array().unwrap().len()
+    };
+    assert_eq!((of("task.claimed").await, of("task.completed").await, of("task.created").await), (2, 1, 3));
+}
+
+#[tokio::test]
+async fn the_audit_tells_the_whole_life_of_a_task() {
+    let yard = Yard::new().await;
+    let project = crate::project::Project::own(&yard).await;
+    let task = project.work("Told", json!([{ "write": { "path": "f.txt", "content": "one\n" } }, { "commit": "first" }])).await;
+    project.approve(&task).await;
+    eventually("the folder's end", async || yard.audited(&task).await.contains(&"worktree.removed".to_owned()).then_some(())).await;
+    yard.server.call("revert_merge", json!({ "task_id": task })).await;
+    let short = yard.get(&task).await["short_id"].as_str().unwrap().to_owned();
+    let shown = yard.server.cli(&["--json", "audit", "--about", &short]).await.json();
+    let told: Vec<&str> = shown["entries"].as_array().unwrap().iter().rev().map(|entry| text(entry, "action")).collect();
+    let expected = [
+        "task.created",
+        "run.opened",
+        "worktree.planned",
+        "worktree.prepared",
+        "run.turn_started",
+        "worktree.advanced",
+        "run.ended",
+        "merge.begun",
+        "task.reviewed",
+        "task.merged",
+        "worktree.removed",
+        "merge.begun",
+        "task.merge_reverted",
+    ];
+    assert_eq!(told, expected, "{shown}");
+    assert_eq!(yard.server.cli(&["task", "delete", &short]).await.code, 0);
+    let gone = yard.server.cli(&["audit", "--about", &short]).await;
+    assert!(gone.out.contains("task.deleted") && gone.out.contains("task.created"), "{gone:?}");
+    let nobody = yard.server.cli(&["audit", "--about", "TY-9999"]).await;
+    assert_eq!((nobody.code, nobody.err.contains("TY-9999")), (3, true), "{nobody:?}");
+    let danced = yard.server.cli(&["audit", "--action", "task.danced"]).await;
+    assert_eq!((danced.code, danced.err.contains("task.claimed")), (2, true), "{danced:?}");
 }
 
 #[tokio::test]

@@ -56,6 +56,8 @@ async fn a_limit_with_a_reset_time_pauses_that_account_only_and_resumes_by_itsel
     let agents = yard.server.call("list_agents", json!({})).await;
     let ada = agents["agents"].as_array().unwrap().iter().find(|agent| agent["name"] == "ada").cloned().unwrap();
     assert_eq!(ada["limited_until"], Value::Null, "{ada}");
+    let of_account = yard.audited(ada["id"].as_str().unwrap()).await;
+    assert_eq!(of_account, ["agent.saved", "agent.saved", "agent.limited", "agent.unlimited"]);
 }
 
 #[tokio::test]

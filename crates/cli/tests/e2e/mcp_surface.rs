@@ -204,7 +204,7 @@ async fn every_task_can_be_paged(mcp: &crate::support::Mcp, list: &str) {
 }
 
 /// Sends a call and hangs up without reading the answer.
-async fn send_and_hang_up(yard: &Yard, operation: &str, arguments: &Value) {
+pub async fn send_and_hang_up(yard: &Yard, operation: &str, arguments: &Value) {
     let address = yard.server.url().trim_start_matches("http://").to_owned();
     let body = arguments.to_string();
     let request = format!(

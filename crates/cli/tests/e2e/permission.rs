@@ -42,6 +42,19 @@ async fn a_person_allows_and_only_the_first_answer_counts() {
     let error = yard.server.refused("answer_question", again, "CONFLICT").await;
     assert!(error["message"].as_str().unwrap().contains("operator"), "{error}");
     assert!(yard.questions().await.is_empty());
+    let audited = yard.audited(&task).await;
+    let expected = [
+        "task.created",
+        "run.opened",
+        "worktree.planned",
+        "worktree.prepared",
+        "run.turn_started",
+        "question.asked",
+        "question.answered",
+        "worktree.advanced",
+        "run.ended",
+    ];
+    assert_eq!(audited, expected);
 }
 
 #[tokio::test]
@@ -171,6 +184,9 @@ async fn a_cancel_voids_the_open_request() {
     assert!(yard.questions().await.is_empty());
     yard.server.refused("answer_question", json!({ "question_bundle_id": id }), "CONFLICT").await;
     yard.nothing_lives(&task).await;
+    let audited = yard.audited(&task).await;
+    let of_question: Vec<&String> = audited.iter().filter(|action| action.starts_with("question.")).collect();
+    assert_eq!(of_question, ["question.asked", "question.voided"], "{audited:?}");
 }
 
 #[tokio::test]
@@ -206,6 +222,8 @@ async fn a_request_that_the_agent_takes_back_is_closed_and_the_turn_goes_on() {
     yard.open("never mind");
     yard.reviewable(&task).await;
     assert!(yard.questions().await.is_empty());
+    let audited = yard.audited(&task).await;
+    assert!(audited.contains(&"question.voided".to_owned()) && !audited.contains(&"question.answered".to_owned()), "{audited:?}");
 }
 
 #[tokio::test]

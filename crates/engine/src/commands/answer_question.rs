@@ -5,6 +5,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use taskyard_agents::Answer;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::id::QuestionId;
 use taskyard_domain::question::{Kind, Question, State};
 use taskyard_domain::run::Run;
@@ -74,7 +75,15 @@ impl Engine {
                     asking::close(tx, &mut question, state).await?;
                     asking::go_on(tx, &mut run).await?;
                     let metadata = json!({ "question_id": id, "state": state, "task_id": question.task_id });
-                    change::audit(tx, &caller, question.workspace_id, "question.answered", ("question", id), metadata).await?;
+                    change::audit(
+                        tx,
+                        &caller,
+                        question.workspace_id,
+                        Action::QuestionAnswered,
+                        About::Question(id, question.task_id),
+                        metadata,
+                    )
+                    .await?;
                     Ok((question, answer))
                 })
             })

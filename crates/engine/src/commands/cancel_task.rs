@@ -7,6 +7,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::id::{RunId, TaskId};
 use taskyard_domain::run::{Kind, Outcome};
 use taskyard_domain::task::{Context, Fact, Status, Task, Word};
@@ -66,7 +67,7 @@ impl Engine {
                     let mut task = tx.task_lock(task.id).await?.unwrap_or(task);
                     let open = tx.run_open_for_task(task.id).await?;
                     let metadata = json!({ "status": task.status, "run_id": open.as_ref().map(|run| run.id) });
-                    change::audit(tx, &caller, task.workspace_id, "task.cancelled", ("task", task.id), metadata).await?;
+                    change::audit(tx, &caller, task.workspace_id, Action::TaskCancelled, About::Task(task.id), metadata).await?;
                     let Some(open) = open else {
                         if task.status != Status::Cancelled {
                             none_under_way(tx, &task).await?;

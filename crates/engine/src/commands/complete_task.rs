@@ -4,6 +4,7 @@ use super::claim::{self, End};
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::id::RunId;
 use taskyard_domain::run::{Kind, Outcome, Run};
 use taskyard_domain::task::Task;
@@ -118,19 +119,19 @@ async fn complete(tx: &mut Tx, caller: &Caller, input: &CompleteTask, word: Word
         run.notes = Some(claim::notes("notes", notes)?);
     }
     claim::end(tx, &mut task, &mut run, End { outcome: word.outcome(), cause: summary, review, unmerged_changes }).await?;
-    let claimed_by = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some("task.claimed"), None, 1).await?;
+    let claimed_by = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some(Action::TaskClaimed), None, 1).await?;
     let by_claimer = claimed_by.first().is_none_or(|entry| entry.body.actor == caller.actor);
     let metadata = json!({ "backlog_item_id": task.id, "outcome": word, "status": task.status, "by_claimer": by_claimer });
     // The label is what the caller called itself, which is known of the claimer alone.
     let label = run.actor.as_deref().filter(|_| by_claimer);
-    change::audit_as(tx, caller, label, run.workspace_id, "task.completed", ("agent_run", run.id), metadata).await?;
+    change::audit_as(tx, caller, label, run.workspace_id, Action::TaskCompleted, About::Claim(run.id, run.task_id), metadata).await?;
     Ok(answer(&run, &task, word))
 }
 
 /// The answer of a claim that has ended already: the one that its end got, whatever became of the item since.
 async fn ended_before(tx: &mut Tx, run: &Run, task: &Task, word: Word) -> Result<CompleteTaskOutput> {
     if run.outcome == Some(word.outcome()) {
-        let ended = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some("task.completed"), None, 1).await?;
+        let ended = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some(Action::TaskCompleted), None, 1).await?;
         let status = ended.first().and_then(|entry| entry.body.metadata["status"].as_str()).map(str::to_owned);
         let first = answer(run, task, word);
         return Ok(CompleteTaskOutput { status: status.unwrap_or(first.status), ..first });

@@ -6,6 +6,7 @@ use crate::change::Key;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::ListId;
 use taskyard_domain::list::{Config, List};
@@ -129,7 +130,7 @@ async fn create(tx: &mut Tx, caller: &Caller, input: CreateList, found: Option<F
     tx.list_insert(&list).await?;
     let data = json!({ "list_id": list.id, "name": list.name, "repository_id": list.config.repository_id });
     tx.event(NewEvent::new(workspace.id, Kind::ListCreated).data(data.clone()));
-    change::audit(tx, caller, workspace.id, "list.created", ("list", list.id), data).await?;
+    change::audit(tx, caller, workspace.id, Action::ListCreated, About::List(list.id), data).await?;
     let output = CreateListOutput {
         created: true,
         list_id: list.id.to_string(),

@@ -6,6 +6,7 @@ use crate::change::Key;
 use crate::{Caller, Engine, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::backlog::{SLUG, check_slug};
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::{ListId, WorkspaceId};
@@ -285,6 +286,6 @@ async fn home(tx: &mut Tx, caller: &Caller, workspace: WorkspaceId, of_parent: O
     tx.list_insert(&list).await?;
     let data = json!({ "list_id": list.id, "name": list.name, "repository_id": null });
     tx.event(NewEvent::new(workspace, EventKind::ListCreated).data(data.clone()));
-    crate::change::audit(tx, caller, workspace, "list.created", ("list", list.id), data).await?;
+    crate::change::audit(tx, caller, workspace, Action::ListCreated, About::List(list.id), data).await?;
     Ok(list)
 }

@@ -4,6 +4,7 @@ use super::config::{self, Scope};
 use crate::resolve::Levels;
 use crate::{Caller, change, handle};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::TaskId;
 use taskyard_domain::list::{Config, List};
@@ -71,7 +72,7 @@ pub(crate) async fn create(tx: &mut Tx, caller: &Caller, new: NewTask) -> Result
     let blockers: Vec<String> = new.blockers.iter().map(|b| b.short_id.to_string()).collect();
     let data = json!({ "short_id": task.short_id, "status": task.status, "kind": task.kind, "slug": task.slug, "list_id": task.list_id, "parent_id": task.parent_id, "blocked_by": blockers });
     tx.event(NewEvent::new(task.workspace_id, EventKind::TaskCreated).task(task.id).data(data.clone()));
-    change::audit(tx, caller, task.workspace_id, "task.created", ("task", task.id), data).await?;
+    change::audit(tx, caller, task.workspace_id, Action::TaskCreated, About::Task(task.id), data).await?;
     Ok(task)
 }
 

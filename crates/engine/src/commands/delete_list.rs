@@ -3,6 +3,7 @@
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::list::List;
 use taskyard_domain::task::Task;
@@ -51,7 +52,7 @@ async fn delete(tx: &mut Tx, caller: &Caller, input: DeleteList) -> Result<Delet
     tx.list_delete(list.id).await?;
     let data = json!({ "list_id": list.id, "name": list.name });
     tx.event(NewEvent::new(list.workspace_id, Kind::ListDeleted).data(data.clone()));
-    change::audit(tx, caller, list.workspace_id, "list.deleted", ("list", list.id), data).await?;
+    change::audit(tx, caller, list.workspace_id, Action::ListDeleted, About::List(list.id), data).await?;
     Ok(DeleteListOutput { deleted: true, list_id: list.id.to_string(), name: list.name })
 }
 

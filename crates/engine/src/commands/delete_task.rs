@@ -10,6 +10,7 @@ use crate::merge::none_under_way;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{RunId, TaskId};
 use taskyard_domain::task::{Status, Task};
@@ -100,9 +101,9 @@ impl Engine {
             }
             Err(error) => Err(error),
         };
-        if deleted.is_err() {
-            let deletion = deletion.clone();
-            self.store().write(move |tx| Box::pin(async move { bring_back(tx, &deletion).await })).await?;
+        if let Err(error) = &deleted {
+            let (deletion, why) = (deletion.clone(), error.message.clone());
+            self.store().write(move |tx| Box::pin(async move { bring_back(tx, &deletion, &why).await })).await?;
         }
         Ok(deleted)
     }
@@ -125,14 +126,18 @@ async fn begin(tx: &mut Tx, caller: &Caller, task_id: &str) -> Result<Begun> {
     };
     task.archived_at = Some(deletion.aside_at);
     change::task(tx, &mut task, &["archived_at"]).await?;
+    let data = json!({ "short_id": task.short_id, "title": task.title });
+    change::audit(tx, caller, task.workspace_id, Action::TaskDeletionBegun, About::Task(task.id), data).await?;
     Effect::DeleteTask(deletion.clone()).push(tx).await?;
     Ok(Begun::Aside(deletion))
 }
 
-async fn bring_back(tx: &mut Tx, deletion: &Deletion) -> Result<()> {
+async fn bring_back(tx: &mut Tx, deletion: &Deletion, why: &str) -> Result<()> {
     let Some(mut task) = tx.task_lock(deletion.task_id).await?.filter(|task| deletion.holds(task)) else { return Ok(()) };
     task.archived_at = deletion.archived_before;
-    change::task(tx, &mut task, &["archived_at"]).await
+    change::task(tx, &mut task, &["archived_at"]).await?;
+    let data = json!({ "short_id": task.short_id, "reason": why });
+    change::audit(tx, &Caller::system(), task.workspace_id, Action::TaskDeletionUndone, About::Task(task.id), data).await
 }
 
 async fn delete(tx: &mut Tx, caller: &Caller, id: TaskId) -> Result<DeleteTaskOutput> {
@@ -143,13 +148,15 @@ async fn delete(tx: &mut Tx, caller: &Caller, id: TaskId) -> Result<DeleteTaskOu
         let Some(mut child) = tx.task_lock(child.id).await? else { continue };
         child.parent_id = task.parent_id;
         change::task(tx, &mut child, &["parent_id"]).await?;
+        let why = json!({ "fields": ["parent_id"], "reason": format!("{} was deleted", task.short_id) });
+        change::audit(tx, caller, child.workspace_id, Action::TaskUpdated, About::Task(child.id), why).await?;
         reparented.push(child.short_id.to_string());
     }
     let snapshots = tx.snapshot_list(Some(task.id), None).await?.iter().map(|snapshot| snapshot.id.to_string()).collect();
     tx.task_delete(task.id).await?;
     let data = json!({ "short_id": task.short_id, "title": task.title, "status": task.status, "reparented": reparented });
     tx.event(NewEvent::new(task.workspace_id, Kind::TaskDeleted).task(task.id).data(data.clone()));
-    change::audit(tx, caller, task.workspace_id, "task.deleted", ("task", task.id), data).await?;
+    change::audit(tx, caller, task.workspace_id, Action::TaskDeleted, About::Task(task.id), data).await?;
     Ok(DeleteTaskOutput {
         deleted: true,
         task_id: task.id.to_string(),

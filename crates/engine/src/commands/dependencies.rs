@@ -4,6 +4,7 @@ use super::{locked, named, ring};
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::task::{Status, Task};
 use taskyard_domain::{Error, Result};
 use taskyard_store::{Read, Tx};
@@ -74,7 +75,7 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AddTaskDependency) -> Result<D
     if !known {
         ring::check(tx, "depends_on_task_id", &task, &blocker).await?;
         tx.blocker_add(task.id, blocker.id).await?;
-        note(tx, caller, &mut task, &blocker, "task.dependency_added").await?;
+        note(tx, caller, &mut task, &blocker, Action::TaskDependencyAdded).await?;
     }
     output(tx, &task, Some(!known), None).await
 }
@@ -85,7 +86,7 @@ async fn remove(tx: &mut Tx, caller: &Caller, input: RemoveTaskDependency) -> Re
     let known = tx.blockers_of(task.id).await?.contains(&blocker.id);
     if known {
         tx.blocker_remove(task.id, blocker.id).await?;
-        note(tx, caller, &mut task, &blocker, "task.dependency_removed").await?;
+        note(tx, caller, &mut task, &blocker, Action::TaskDependencyRemoved).await?;
     }
     output(tx, &task, None, Some(known)).await
 }
@@ -99,9 +100,9 @@ async fn blocker(tx: &mut Tx, caller: &Caller, task: &Task, handle: &str) -> Res
     Ok(blocker)
 }
 
-async fn note(tx: &mut Tx, caller: &Caller, task: &mut Task, blocker: &Task, action: &str) -> Result<()> {
+async fn note(tx: &mut Tx, caller: &Caller, task: &mut Task, blocker: &Task, action: Action) -> Result<()> {
     change::task(tx, task, &["blocked_by"]).await?;
-    change::audit(tx, caller, task.workspace_id, action, ("task", task.id), json!({ "depends_on_task_id": blocker.id })).await
+    change::audit(tx, caller, task.workspace_id, action, About::Task(task.id), json!({ "depends_on_task_id": blocker.id })).await
 }
 
 async fn output(read: &mut Read, task: &Task, added: Option<bool>, removed: Option<bool>) -> Result<DependencyOutput> {

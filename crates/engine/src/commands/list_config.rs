@@ -5,6 +5,7 @@ use super::config::{self, Change, ConfigView, Scope};
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::list::List;
 use taskyard_domain::workspace::Workspace;
@@ -122,7 +123,7 @@ async fn set(tx: &mut Tx, caller: &Caller, input: SetListConfig) -> Result<ListC
         tx.list_update(&list).await?;
         let data = json!({ "list_id": list.id, "fields": named });
         tx.event(NewEvent::new(list.workspace_id, Kind::ListUpdated).data(data.clone()));
-        change::audit(tx, caller, list.workspace_id, "list.configured", ("list", list.id), data).await?;
+        change::audit(tx, caller, list.workspace_id, Action::ListConfigured, About::List(list.id), data).await?;
     }
     output(tx, &list, Some(list.config != before)).await
 }

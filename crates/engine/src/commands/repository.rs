@@ -6,6 +6,7 @@ use super::remote;
 use crate::{Caller, Engine, change, fold};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{RepositoryId, WorkspaceId};
 use taskyard_domain::repository::{HookPolicy, Repository, SignPolicy};
@@ -92,7 +93,7 @@ pub(crate) async fn ensure(tx: &mut Tx, caller: &Caller, workspace: WorkspaceId,
     tx.repository_insert(&repository).await?;
     let data = json!({ "repository_id": repository.id, "name": repository.name, "local_path": repository.local_path });
     tx.event(NewEvent::new(workspace, Kind::RepositoryAdded).data(data.clone()));
-    change::audit(tx, caller, workspace, "repository.added", ("repository", repository.id), data).await?;
+    change::audit(tx, caller, workspace, Action::RepositoryAdded, About::Repository(repository.id), data).await?;
     Ok((repository, true))
 }
 
@@ -105,7 +106,7 @@ async fn follow(tx: &mut Tx, caller: &Caller, mut known: Repository, remote_url:
     tx.repository_update(&known).await?;
     let data = json!({ "repository_id": known.id, "fields": ["remote_url"] });
     tx.event(NewEvent::new(known.workspace_id, Kind::RepositoryAdded).data(data.clone()));
-    change::audit(tx, caller, known.workspace_id, "repository.updated", ("repository", known.id), data).await?;
+    change::audit(tx, caller, known.workspace_id, Action::RepositoryUpdated, About::Repository(known.id), data).await?;
     Ok(known)
 }
 

@@ -5,6 +5,7 @@ use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::Result;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::task::{Context, Fact, Status};
 use taskyard_store::Tx;
 
@@ -48,7 +49,7 @@ async fn reset(tx: &mut Tx, caller: &Caller, input: ResetFailedTask) -> Result<R
         task.not_before = None;
         task.interruptions = 0;
         change::status(tx, &mut task, Fact::Reset, Context::default()).await?;
-        change::audit(tx, caller, task.workspace_id, "task.reset", ("task", task.id), json!({ "failure": cause })).await?;
+        change::audit(tx, caller, task.workspace_id, Action::TaskReset, About::Task(task.id), json!({ "failure": cause })).await?;
     } else {
         taskyard_domain::task::next(task.status, Fact::Reset, Context::default())?;
     }

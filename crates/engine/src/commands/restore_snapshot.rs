@@ -3,6 +3,7 @@
 use crate::{Caller, Engine, change, fold};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::SnapshotId;
 use taskyard_domain::merge::Snapshot;
@@ -91,7 +92,7 @@ impl Engine {
                         Some(task) => event.task(task),
                         None => event,
                     });
-                    change::audit(tx, &caller, row.workspace_id, "snapshot.restored", ("snapshot", id), data).await
+                    change::audit(tx, &caller, row.workspace_id, Action::SnapshotRestored, About::Snapshot(id, row.task_id), data).await
                 })
             })
             .await

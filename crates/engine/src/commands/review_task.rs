@@ -8,6 +8,7 @@ use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::alias::Vocabulary;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::id::WorktreeId;
 use taskyard_domain::merge::Strategy;
 use taskyard_domain::task::{Context, Fact, Status, Task};
@@ -187,7 +188,7 @@ impl Engine {
                         Effect::ReleaseWorktree(Release { worktree_id, last_run, tip }).push(tx).await?;
                     }
                     let metadata = json!({ "decision": Decision::Approve, "nothing_to_merge": true });
-                    change::audit(tx, &caller, task.workspace_id, "task.reviewed", ("task", task.id), metadata).await?;
+                    change::audit(tx, &caller, task.workspace_id, Action::TaskReviewed, About::Task(task.id), metadata).await?;
                     let note = discarded(tx, &task).await?;
                     Ok(ReviewTaskOutput { nothing_to_merge: true, note, ..ReviewTaskOutput::of(Decision::Approve, &task) })
                 })
@@ -215,7 +216,7 @@ impl Engine {
                     change::status(tx, &mut task, fact, Context::default()).await?;
                     let metadata =
                         json!({ "decision": decision, "feedback_bytes": feedback.as_ref().map(String::len), "status": task.status });
-                    change::audit(tx, &caller, task.workspace_id, "task.reviewed", ("task", task.id), metadata).await?;
+                    change::audit(tx, &caller, task.workspace_id, Action::TaskReviewed, About::Task(task.id), metadata).await?;
                     let manual = task.manual && task.status == Status::Queued;
                     let note = manual.then(|| "the task is manual, so the queue won't start it: use run_task_now".into());
                     Ok(ReviewTaskOutput { note, ..ReviewTaskOutput::of(decision, &task) })

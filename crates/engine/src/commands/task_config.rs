@@ -7,6 +7,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::Result;
+use taskyard_domain::audit::{About, Action};
 use taskyard_store::{Read, Tx};
 
 const KEYS: &[&str] = &["agent_profile_id", "executor_profile_id", "target_branch", "model", "max_turns", "system_prompt"];
@@ -114,8 +115,8 @@ async fn set(tx: &mut Tx, caller: &Caller, input: SetTaskConfig) -> Result<TaskC
     let updated = levels.task.config != before;
     if updated {
         change::task(tx, &mut levels.task, &named).await?;
-        let target = ("task", levels.task.id);
-        change::audit(tx, caller, levels.workspace.id, "task.configured", target, json!({ "fields": named })).await?;
+        let target = About::Task(levels.task.id);
+        change::audit(tx, caller, levels.workspace.id, Action::TaskConfigured, target, json!({ "fields": named })).await?;
     }
     output(tx, &levels, Some(updated)).await
 }

@@ -5,6 +5,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::Result;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_store::Tx;
 
@@ -63,7 +64,7 @@ async fn update(tx: &mut Tx, caller: &Caller, input: UpdateList) -> Result<Updat
         tx.list_update(&list).await?;
         let data = json!({ "list_id": list.id, "fields": named });
         tx.event(NewEvent::new(list.workspace_id, Kind::ListUpdated).data(data.clone()));
-        change::audit(tx, caller, list.workspace_id, "list.updated", ("list", list.id), data).await?;
+        change::audit(tx, caller, list.workspace_id, Action::ListUpdated, About::List(list.id), data).await?;
     }
     Ok(UpdateListOutput { updated, list_id: list.id.to_string(), name: list.name, sort_order: list.sort_order })
 }

@@ -9,6 +9,7 @@ use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::Result;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::task::{Task, Word};
 use taskyard_store::Tx;
 
@@ -103,7 +104,7 @@ async fn update(tx: &mut Tx, caller: &Caller, input: UpdateTask, spoken: Option<
     }
     if fields_changed {
         change::task(tx, &mut task, &named).await?;
-        change::audit(tx, caller, task.workspace_id, "task.updated", ("task", task.id), json!({ "fields": named })).await?;
+        change::audit(tx, caller, task.workspace_id, Action::TaskUpdated, About::Task(task.id), json!({ "fields": named })).await?;
     }
     if said {
         named.push("state");

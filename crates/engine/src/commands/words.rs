@@ -8,6 +8,7 @@ use crate::merge::none_under_way;
 use crate::resolve::Levels;
 use crate::{Caller, Engine, change};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::task::{Context, Fact, Status, Task, Word};
 use taskyard_domain::worktree::State;
 use taskyard_domain::{Error, Result, Timestamp};
@@ -82,5 +83,5 @@ pub(crate) async fn say(tx: &mut Tx, caller: &Caller, task: &mut Task, spoken: S
     task.interruptions = 0;
     change::status(tx, task, Fact::Word(spoken.word), context).await?;
     let data = json!({ "status": task.status, "previous_status": previous });
-    change::audit(tx, caller, task.workspace_id, "task.status_set", ("task", task.id), data).await
+    change::audit(tx, caller, task.workspace_id, Action::TaskStatusSet, About::Task(task.id), data).await
 }

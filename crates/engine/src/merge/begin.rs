@@ -5,6 +5,7 @@ use super::{Bench, Place, again};
 use crate::session;
 use crate::{Caller, Engine, change, fold};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::{MergeId, TaskId};
 use taskyard_domain::merge::{Kind, MergeRecord, State, Strategy};
@@ -119,8 +120,8 @@ impl Engine {
                     check_free(tx, &record).await?;
                     tx.merge_insert(&record).await?;
                     announce(tx, &record);
-                    let metadata = json!({ "task": task.short_id, "kind": record.kind, "target": record.target, "strategy": record.strategy, "tip": record.tip });
-                    change::audit(tx, &caller, record.workspace_id, "merge.begun", ("merge", record.id), metadata).await?;
+                    let metadata = json!({ "task": task.short_id, "kind": record.kind, "target": record.target, "strategy": record.strategy, "tip": record.tip, "is_approval": record.is_approval });
+                    change::audit(tx, &caller, record.workspace_id, Action::MergeBegun, About::Merge(record.id, record.task_id), metadata).await?;
                     Ok(record)
                 })
             })

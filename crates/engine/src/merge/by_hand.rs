@@ -4,7 +4,7 @@
 
 use super::Bench;
 use super::put_away::keep_row;
-use crate::{Engine, fold};
+use crate::{Caller, Engine, fold};
 use std::path::Path;
 use taskyard_domain::id::SnapshotId;
 use taskyard_domain::merge::{MergeRecord, Snapshot};
@@ -19,10 +19,16 @@ impl Engine {
     /// # Errors
     /// `FAILED_PRECONDITION` when there are files that can't be kept, because the folder is no worktree any more; git's.
     /// The folder is as it was then.
-    pub(super) async fn take_away(&self, bench: &Bench, record: &MergeRecord, has_landed: bool) -> Result<Option<Snapshot>> {
+    pub(super) async fn take_away(
+        &self,
+        caller: &Caller,
+        bench: &Bench,
+        record: &MergeRecord,
+        has_landed: bool,
+    ) -> Result<Option<Snapshot>> {
         let Some(path) = record.merge_worktree_path.as_deref().map(Path::new) else { return Ok(None) };
         let kept = if open_merge::holds_work(&bench.repo, path, has_landed).await.map_err(unknown)? {
-            self.keep_work(bench, record, path).await?
+            self.keep_work(caller, bench, record, path).await?
         } else {
             None
         };
@@ -30,7 +36,7 @@ impl Engine {
         Ok(kept)
     }
 
-    async fn keep_work(&self, bench: &Bench, record: &MergeRecord, path: &Path) -> Result<Option<Snapshot>> {
+    async fn keep_work(&self, caller: &Caller, bench: &Bench, record: &MergeRecord, path: &Path) -> Result<Option<Snapshot>> {
         let (name, author) = (record.id.to_string(), self.author(&bench.repository, &bench.repo).await?);
         let tree = Repo::open(self.git(), path).await.map_err(fold::git)?;
         let taken = snapshot::take(&tree, &name, &author.who, Known::default()).await.map_err(fold::git)?;
@@ -46,7 +52,8 @@ impl Engine {
             created_at: self.now(),
             restored_to: None,
         };
-        self.store().write(move |tx| Box::pin(async move { keep_row(tx, Some(row)).await })).await
+        let caller = caller.clone();
+        self.store().write(move |tx| Box::pin(async move { keep_row(tx, &caller, Some(row)).await })).await
     }
 }
 

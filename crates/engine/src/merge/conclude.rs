@@ -6,6 +6,7 @@ use super::bench::oid;
 use crate::effect::Effect;
 use crate::{Caller, Engine, change, fold};
 use serde_json::json;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::TaskId;
 use taskyard_domain::merge::{Kind, MergeRecord, State};
@@ -151,13 +152,18 @@ async fn conclude(tx: &mut Tx, caller: &Caller, done: &mut Concluded, kept: Opti
     let data = json!({ "worktree_id": done.worktree.id, "state": done.worktree.state, "branch": done.worktree.branch });
     tx.event(NewEvent::new(done.worktree.workspace_id, EventKind::WorktreeChanged).task(done.task.id).data(data));
     move_task(tx, done).await?;
-    let action = if done.record.kind == Kind::Merge { "task.merged" } else { "task.merge_reverted" };
+    if done.record.is_approval {
+        let metadata =
+            json!({ "decision": "approve", "merge_id": done.record.id, "decided_by": done.record.actor, "status": done.task.status });
+        change::audit(tx, caller, done.record.workspace_id, Action::TaskReviewed, About::Task(done.task.id), metadata).await?;
+    }
+    let action = if done.record.kind == Kind::Merge { Action::TaskMerged } else { Action::TaskMergeReverted };
     let metadata = json!({
         "merge_id": done.record.id, "target": done.record.target, "strategy": done.record.strategy, "before": done.record.target_before,
         "after": done.record.target_after, "tip": done.record.tip, "decided_by": done.record.actor, "is_approval": done.record.is_approval,
         "status": done.task.status,
     });
-    change::audit(tx, caller, done.record.workspace_id, action, ("task", done.task.id), metadata).await?;
+    change::audit(tx, caller, done.record.workspace_id, action, About::Task(done.task.id), metadata).await?;
     Effect::FinishMerge { merge_id: done.record.id }.push(tx).await
 }
 

@@ -1,10 +1,11 @@
 //! Tidying up after a merge: folder, branch and private refs go where nothing is lost by it.
 
 use super::{Bench, Place};
-use crate::{Engine, fold};
+use crate::{Caller, Engine, change, fold};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::MergeId;
 use taskyard_domain::merge::{Kind, MergeRecord, State};
@@ -27,7 +28,7 @@ impl Engine {
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };
         let bench = self.bench(&place.repository).await?;
         let _turn = bench.turn().await;
-        self.take_away(&bench, &record, true).await?;
+        self.take_away(&Caller::system(), &bench, &record, true).await?;
         taskyard_git::record::release(&bench.repo, &id.to_string()).await.map_err(fold::git)?;
         // Read within the turn: a revert may have made the worktree `kept` meanwhile, which keeps branch and folder.
         let Some(place) = self.place_of(record.worktree_id).await? else { return Ok(()) };
@@ -116,7 +117,8 @@ impl Engine {
                     tx.worktree_update(&row).await?;
                     let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch, "has_folder": false });
                     tx.event(NewEvent::new(row.workspace_id, EventKind::WorktreeChanged).task(row.task_id).data(data));
-                    Ok(())
+                    let metadata = json!({ "path": row.path, "branch": row.branch, "reason": "its work is merged" });
+                    change::audit(tx, &Caller::system(), row.workspace_id, Action::WorktreeRemoved, About::from(&row), metadata).await
                 })
             })
             .await

@@ -7,6 +7,7 @@ use super::{Bench, Outcome, Place, again, unchanged};
 use crate::{Caller, Engine, fold};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use taskyard_domain::audit::Action;
 use taskyard_domain::id::{TaskId, WorktreeId};
 use taskyard_domain::merge::{Kind, MergeRecord, Snapshot, State, Strategy};
 use taskyard_domain::{Class, Error, Result};
@@ -31,7 +32,7 @@ impl Engine {
                 opened.state = State::Open;
                 opened.merge_worktree_path = Some(open.path.to_string_lossy().into_owned());
                 let metadata = json!({ "task_id": opened.task_id, "target": opened.target, "path": opened.merge_worktree_path });
-                let record = self.store_noted(caller, opened, "merge.opened", metadata).await?;
+                let record = self.store_noted(caller, opened, Action::MergeOpened, metadata).await?;
                 Ok(Outcome::Open { record: Box::new(record), files: names(&open) })
             }
             Err(error) => {
@@ -88,7 +89,8 @@ impl Engine {
                 ready.target_before = computed.target_before.into();
                 ready.merge_base = computed.merge_base.map(String::from);
                 ready.target_after = Some(computed.commit.into());
-                let ready = self.store_record(ready).await?;
+                let metadata = json!({ "target": ready.target, "before": ready.target_before, "after": ready.target_after });
+                let ready = self.store_noted(caller, ready, Action::MergeContinued, metadata).await?;
                 self.land_resolved(caller, &bench, ready).await
             }
             Err(error) => Err(still_open(&record, error)),
@@ -98,14 +100,14 @@ impl Engine {
     /// Lands what a person resolved. Where the target can't be moved, the merge stays open with their work.
     async fn land_resolved(&self, caller: &Caller, bench: &Bench, record: MergeRecord) -> Result<Outcome> {
         if let Err(error) = self.end_landed_on(bench, &record).await {
-            self.reopen(record).await?;
+            self.reopen(caller, record).await?;
             return Err(error);
         }
         match self.land_step(bench, &record).await {
             Ok(_) => self.conclude_surely(caller, bench, &record).await.map(|done| Outcome::Landed(Box::new(done))),
             Err(error) => {
                 if !self.has_moved(bench, &record).await? {
-                    self.reopen(record.clone()).await?;
+                    self.reopen(caller, record.clone()).await?;
                 }
                 Err(still_open(&record, error))
             }
@@ -113,8 +115,10 @@ impl Engine {
     }
 
     /// Puts a record back to open whose result couldn't land.
-    pub(super) async fn reopen(&self, record: MergeRecord) -> Result<()> {
-        self.store_record(MergeRecord { state: State::Open, target_after: None, ..record }).await.map(|_| ())
+    pub(super) async fn reopen(&self, caller: &Caller, record: MergeRecord) -> Result<()> {
+        let metadata = json!({ "target": record.target, "path": record.merge_worktree_path });
+        let open = MergeRecord { state: State::Open, target_after: None, ..record };
+        self.store_noted(caller, open, Action::MergeReopened, metadata).await.map(|_| ())
     }
 
     async fn check_continuable(&self, bench: &Bench, place: &Place, record: &MergeRecord) -> Result<()> {
@@ -141,7 +145,7 @@ impl Engine {
         self.settle_worktree(&bench, worktree).await?;
         let place = self.place_of(worktree).await?.ok_or_else(|| Error::not_found("worktree", worktree))?;
         let Some(record) = open_record(&place) else { return Ok(GivenUp { was_open: false, snapshot: None }) };
-        let snapshot = self.take_away(&bench, record, false).await?;
+        let snapshot = self.take_away(caller, &bench, record, false).await?;
         self.give_up(caller, &bench, record, snapshot.as_ref().map(|snapshot| snapshot.id)).await?;
         Ok(GivenUp { was_open: true, snapshot })
     }

@@ -6,6 +6,7 @@ use crate::{Caller, Engine, change, fold};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::{RepositoryId, RunId, SnapshotId, TaskId, WorktreeId};
 use taskyard_domain::merge::{self, Snapshot};
@@ -247,7 +248,7 @@ impl Engine {
             .write(move |tx| {
                 Box::pin(async move {
                     let mut worktree = tx.worktree_lock(id).await?.ok_or_else(|| Error::not_found("worktree", id))?;
-                    let snapshot = keep_row(tx, snapshot).await?;
+                    let snapshot = keep_row(tx, &caller, snapshot).await?;
                     if worktree.has_folder || worktree.state != state {
                         worktree.has_folder = false;
                         worktree.state = state;
@@ -259,7 +260,8 @@ impl Engine {
                             "task_id": worktree.task_id, "path": worktree.path, "branch": worktree.branch, "branch_deleted": branch_deleted,
                             "snapshot_id": snapshot.as_ref().map(|s| s.id),
                         });
-                        change::audit(tx, &caller, worktree.workspace_id, "worktree.removed", ("worktree", id), metadata).await?;
+                        change::audit(tx, &caller, worktree.workspace_id, Action::WorktreeRemoved, About::from(&worktree), metadata)
+                            .await?;
                     }
                     Ok(Aside { worktree, snapshot, branch_deleted })
                 })
@@ -269,7 +271,7 @@ impl Engine {
 }
 
 /// Stores a snapshot's row unless there is one of the same ref and commit.
-pub(super) async fn keep_row(tx: &mut Tx, snapshot: Option<Snapshot>) -> Result<Option<Snapshot>> {
+pub(super) async fn keep_row(tx: &mut Tx, caller: &Caller, snapshot: Option<Snapshot>) -> Result<Option<Snapshot>> {
     let Some(snapshot) = snapshot else { return Ok(None) };
     let known = tx.snapshot_list(None, Some(snapshot.repository_id)).await?;
     if let Some(known) = known.into_iter().find(|s| s.ref_name == snapshot.ref_name && s.commit == snapshot.commit) {
@@ -282,6 +284,9 @@ pub(super) async fn keep_row(tx: &mut Tx, snapshot: Option<Snapshot>) -> Result<
         Some(task) => event.task(task),
         None => event,
     });
+    let metadata = json!({ "ref": snapshot.ref_name, "commit": snapshot.commit, "reason": snapshot.reason });
+    let about = About::Snapshot(snapshot.id, snapshot.task_id);
+    change::audit(tx, caller, snapshot.workspace_id, Action::SnapshotTaken, about, metadata).await?;
     Ok(Some(snapshot))
 }
 

@@ -103,7 +103,7 @@ impl Engine {
             }
             State::Open if has_tree(&record) => Ok(None),
             // A person's resolution that couldn't land yet is kept for them.
-            State::Computed if has_tree(&record) => self.reopen(record).await.map(|()| None),
+            State::Computed if has_tree(&record) => self.reopen(&Caller::system(), record).await.map(|()| None),
             State::Prepared | State::Computed | State::Open => {
                 self.give_up(&Caller::system(), bench, &record, None).await?;
                 Ok(None)

@@ -9,6 +9,7 @@ use super::{Bench, Concluded, OnConflict, Wish, again, unchanged};
 use crate::{Caller, Engine, change, fold};
 use serde_json::json;
 use std::future::Future;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::id::{SnapshotId, WorktreeId};
 use taskyard_domain::merge::{Kind, MergeRecord, State};
 use taskyard_domain::{Error, Result};
@@ -142,7 +143,7 @@ impl Engine {
         computed.state = State::Computed;
         computed.target_after = Some(commit.to_string());
         let before = oid(&record.target_before)?;
-        let (stored, changed) = tokio::join!(self.store_record(computed), history::changes(&bench.repo, &before, &commit));
+        let (stored, changed) = tokio::join!(self.store_computed(computed), history::changes(&bench.repo, &before, &commit));
         Ok((stored?, changed.ok()))
     }
 
@@ -231,27 +232,34 @@ impl Engine {
     /// The end of a merge that changed nothing: its private space is given back and the record says so. `kept` is what a
     /// person had done in it.
     pub(super) async fn give_up(&self, caller: &Caller, bench: &Bench, record: &MergeRecord, kept: Option<SnapshotId>) -> Result<()> {
-        self.take_away(bench, record, false).await?;
+        self.take_away(caller, bench, record, false).await?;
         taskyard_git::record::release(&bench.repo, &record.id.to_string()).await.map_err(fold::git)?;
         let mut aborted = record.clone();
         aborted.state = State::Aborted;
         aborted.target_after = None;
         let metadata = json!({ "task_id": record.task_id, "kind": record.kind, "target": record.target, "snapshot_id": kept });
-        self.store_noted(caller, aborted, "merge.aborted", metadata).await?;
+        self.store_noted(caller, aborted, Action::MergeAborted, metadata).await?;
         Ok(())
     }
 
-    /// Writes a record's new state with its event.
-    pub(super) async fn store_record(&self, record: MergeRecord) -> Result<MergeRecord> {
-        self.store().write(move |tx| Box::pin(async move { stored(tx, record).await })).await
+    /// Writes that a record's result is computed, with its event: a step between the entries of its begin and its end.
+    async fn store_computed(&self, record: MergeRecord) -> Result<MergeRecord> {
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.bookkeeping();
+                    stored(tx, record).await
+                })
+            })
+            .await
     }
 
-    /// The same with an entry in the audit log.
+    /// Writes a record's new state with its event and audit entry.
     pub(super) async fn store_noted(
         &self,
         caller: &Caller,
         record: MergeRecord,
-        action: &'static str,
+        action: Action,
         metadata: serde_json::Value,
     ) -> Result<MergeRecord> {
         let caller = caller.clone();
@@ -259,7 +267,7 @@ impl Engine {
             .write(move |tx| {
                 Box::pin(async move {
                     let record = stored(tx, record).await?;
-                    change::audit(tx, &caller, record.workspace_id, action, ("merge", record.id), metadata).await?;
+                    change::audit(tx, &caller, record.workspace_id, action, About::Merge(record.id, record.task_id), metadata).await?;
                     Ok(record)
                 })
             })

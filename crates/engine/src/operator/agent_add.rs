@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use taskyard_domain::agent::{Agent, DriverKind, PermissionPolicy, Profile};
 use taskyard_domain::alias::Vocabulary;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{AgentId, ProfileId};
 use taskyard_domain::workspace::Workspace;
@@ -103,7 +104,7 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AgentAdd, environment: &Enviro
     }
     let data = json!({ "agent_id": agent.id, "name": name, "driver": agent.driver, "is_new": is_new });
     tx.event(NewEvent::new(workspace.id, Kind::AgentSaved).data(data.clone()));
-    change::audit(tx, caller, workspace.id, "agent.saved", ("agent", agent.id), data).await?;
+    change::audit(tx, caller, workspace.id, Action::AgentSaved, About::Agent(agent.id), data).await?;
     Ok(AgentAddOutput {
         added: is_new,
         updated: !is_new,

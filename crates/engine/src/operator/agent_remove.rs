@@ -4,6 +4,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::agent::Agent;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{ProfileId, WorkspaceId};
 use taskyard_domain::{Class, Error, Result};
@@ -77,7 +78,7 @@ async fn remove(tx: &mut Tx, caller: &Caller, input: AgentRemove) -> Result<Agen
     tx.agent_delete(agent.id).await.map_err(|error| worked(error, &agent))?;
     let data = json!({ "agent_id": agent.id, "name": agent.name, "removed": true });
     tx.event(NewEvent::new(workspace.id, Kind::AgentSaved).data(data.clone()));
-    change::audit(tx, caller, workspace.id, "agent.removed", ("agent", agent.id), data).await?;
+    change::audit(tx, caller, workspace.id, Action::AgentRemoved, About::Agent(agent.id), data).await?;
     Ok(AgentRemoveOutput { removed: true, agent_id: agent.id.to_string(), name: agent.name })
 }
 

@@ -6,6 +6,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use taskyard_domain::agent::Agent;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::{Class, Error, Result};
 use taskyard_store::Tx;
@@ -50,21 +51,22 @@ async fn unlimit(tx: &mut Tx, caller: &Caller, input: AgentUnlimit) -> Result<Ag
     let found = by_name(tx, workspace.id, &input.name).await?;
     let mut agent = tx.agent_lock(found.id).await?.ok_or_else(|| Error::not_found("agent", &found.name))?;
     let unlimited = agent.limited_until.is_some();
+    let has_strikes = agent.limit_strikes != 0;
     agent.limited_until = None;
     agent.limit_reason = None;
     agent.limit_strikes = 0;
-    tx.agent_update(&agent).await?;
-    let released = release(tx, &agent).await?;
-    if unlimited || !released.is_empty() {
+    let released = release(tx, caller, &agent).await?;
+    if unlimited || has_strikes || !released.is_empty() {
+        tx.agent_update(&agent).await?;
         let data = json!({ "agent_id": agent.id, "limited_until": null, "released": released });
         tx.event(NewEvent::new(workspace.id, Kind::AgentLimited).data(data.clone()));
-        change::audit(tx, caller, workspace.id, "agent.unlimited", ("agent", agent.id), data).await?;
+        change::audit(tx, caller, workspace.id, Action::AgentUnlimited, About::Agent(agent.id), data).await?;
     }
     Ok(AgentUnlimitOutput { unlimited, agent_id: agent.id.to_string(), name: agent.name, released })
 }
 
 /// Lets the agent's queued tasks start now.
-async fn release(tx: &mut Tx, agent: &Agent) -> Result<Vec<String>> {
+async fn release(tx: &mut Tx, caller: &Caller, agent: &Agent) -> Result<Vec<String>> {
     let mut released = Vec::new();
     for queued in tx.queue_candidates(Some(agent.workspace_id)).await? {
         if queued.not_before.is_none() {
@@ -81,6 +83,8 @@ async fn release(tx: &mut Tx, agent: &Agent) -> Result<Vec<String>> {
         let Some(mut task) = tx.task_lock(levels.task.id).await? else { continue };
         task.not_before = None;
         change::task(tx, &mut task, &["not_before"]).await?;
+        let why = json!({ "fields": ["not_before"], "reason": format!("{} works again", agent.name) });
+        change::audit(tx, caller, task.workspace_id, Action::TaskUpdated, About::Task(task.id), why).await?;
         released.push(task.short_id.to_string());
     }
     Ok(released)

@@ -7,6 +7,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::HashMap;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::backlog::{Agreed, Changed, Field, Fields, File, changed, unify};
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::task::{Kind, Status, Task, Word};
@@ -261,7 +262,7 @@ impl Import {
             // What the file says counts as agreed, so that what it couldn't have is a change of this side.
             agreed.on(if fields.says(*field) { fields } else { &here }, *field);
         }
-        self.remember(tx, &task, agreed, known).await?;
+        self.remember(tx, caller, &task, agreed, known).await?;
         Ok(entry)
     }
 
@@ -304,12 +305,12 @@ impl Import {
         entry.fields = taken;
         let is_new = known.as_ref().is_none_or(|known| known.text != self.text || known.path != self.path || known.agreed != agreed);
         if is_new || known.as_ref().is_some_and(|known| known.task_id != Some(task.id) || known.folder != self.folder) {
-            self.remember(tx, &task, agreed, known).await?;
+            self.remember(tx, caller, &task, agreed, known).await?;
         }
         Ok(entry)
     }
 
-    async fn remember(&self, tx: &mut Tx, task: &Task, agreed: Agreed, known: Option<BacklogFile>) -> Result<()> {
+    async fn remember(&self, tx: &mut Tx, caller: &Caller, task: &Task, agreed: Agreed, known: Option<BacklogFile>) -> Result<()> {
         let id = known.map_or_else(|| tx.ids().next(), |known| known.id);
         let row = BacklogFile {
             id,
@@ -323,7 +324,9 @@ impl Import {
             agreed,
             updated_at: tx.now(),
         };
-        tx.backlog_file_save(&row, FOLDERS).await
+        tx.backlog_file_save(&row, FOLDERS).await?;
+        let data = json!({ "file": row.path, "folder": row.folder, "kind": row.kind, "slug": row.slug });
+        change::audit(tx, caller, task.workspace_id, Action::BacklogAgreed, About::Task(task.id), data).await
     }
 }
 
@@ -375,7 +378,7 @@ async fn apply(tx: &mut Tx, caller: &Caller, task: &mut Task, file: &File, field
     if !named.is_empty() {
         change::task(tx, task, &named).await?;
         let data = json!({ "fields": named, "file": path });
-        change::audit(tx, caller, task.workspace_id, "task.updated", ("task", task.id), data).await?;
+        change::audit(tx, caller, task.workspace_id, Action::TaskUpdated, About::Task(task.id), data).await?;
     }
     if let Some(status) = from.status.filter(|_| fields.contains(&Field::Status)) {
         let said = match status {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::{Component, Path};
 use taskyard_domain::alias::Vocabulary;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::RepositoryId;
 use taskyard_domain::repository::{HookPolicy, Repository, SignPolicy};
@@ -197,7 +198,7 @@ async fn update(tx: &mut Tx, caller: &Caller, input: RepositoryUpdate) -> Result
         tx.repository_update(&repository).await?;
         let data = json!({ "repository_id": repository.id, "fields": named });
         tx.event(NewEvent::new(repository.workspace_id, Kind::RepositoryAdded).data(data.clone()));
-        change::audit(tx, caller, repository.workspace_id, "repository.updated", ("repository", repository.id), data).await?;
+        change::audit(tx, caller, repository.workspace_id, Action::RepositoryUpdated, About::Repository(repository.id), data).await?;
     }
     let workspace = tx.workspace_fetch(repository.workspace_id).await?.map(|workspace| workspace.slug).unwrap_or_default();
     Ok(RepositoryUpdateOutput { updated, repository: RepositoryView::of(&repository, &workspace) })

@@ -4,6 +4,7 @@ use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::path::Path;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::settings::Settings;
 use taskyard_domain::{Error, Result};
@@ -105,7 +106,7 @@ async fn update(tx: &mut Tx, caller: &Caller, values: Map<String, Value>) -> Res
         for workspace in tx.workspace_list().await? {
             let data = json!({ "settings": names });
             tx.event(NewEvent::new(workspace.id, Kind::SettingsChanged).data(data.clone()));
-            change::audit(tx, caller, workspace.id, "settings.updated", ("settings", "server"), data).await?;
+            change::audit(tx, caller, workspace.id, Action::SettingsUpdated, About::Settings, data).await?;
         }
     }
     Ok(SettingsOutput { updated, settings })

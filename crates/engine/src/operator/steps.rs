@@ -5,6 +5,7 @@ use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use taskyard_domain::alias::Vocabulary as _;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{ListId, StepId};
 use taskyard_domain::list::List;
@@ -230,28 +231,28 @@ enum Change {
 }
 
 async fn apply(tx: &mut Tx, caller: &Caller, list: &mut List, change: Change) -> Result<bool> {
-    let (action, target, id, data): (&str, &str, String, Value) = match change {
+    let (action, about, data): (Action, About, Value) = match change {
         Change::None => return Ok(false),
         Change::Add(step) => {
             tx.step_insert(&step).await?;
-            ("step.added", "step", step.id.to_string(), json!({ "list_id": list.id, "name": step.name, "stage": step.stage }))
+            (Action::StepAdded, About::Step(step.id), json!({ "list_id": list.id, "name": step.name, "stage": step.stage }))
         }
         Change::Update(step) => {
             tx.step_update(&step).await?;
-            ("step.updated", "step", step.id.to_string(), json!({ "list_id": list.id, "name": step.name, "stage": step.stage }))
+            (Action::StepUpdated, About::Step(step.id), json!({ "list_id": list.id, "name": step.name, "stage": step.stage }))
         }
         Change::Remove(step) => {
             tx.step_delete(step.id).await?;
-            ("step.removed", "step", step.id.to_string(), json!({ "list_id": list.id, "name": step.name }))
+            (Action::StepRemoved, About::Step(step.id), json!({ "list_id": list.id, "name": step.name }))
         }
         Change::Prompt(text) => {
             list.prompt = text;
             tx.list_update(list).await?;
-            ("list.updated", "list", list.id.to_string(), json!({ "list_id": list.id, "fields": ["prompt"] }))
+            (Action::ListUpdated, About::List(list.id), json!({ "list_id": list.id, "fields": ["prompt"] }))
         }
     };
     tx.event(NewEvent::new(list.workspace_id, Kind::ListUpdated).data(data.clone()));
-    change::audit(tx, caller, list.workspace_id, action, (target, id), data).await?;
+    change::audit(tx, caller, list.workspace_id, action, about, data).await?;
     Ok(true)
 }
 

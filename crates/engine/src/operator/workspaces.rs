@@ -3,7 +3,8 @@
 use crate::commands::check;
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::name::task_prefix;
@@ -124,11 +125,13 @@ impl Engine {
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
-                    let mut workspace = handle::workspace(tx, &caller, "workspace", Some(&input.workspace)).await?;
-                    workspace.name = check::title("name", &input.name)?;
-                    tx.workspace_update(&workspace).await?;
-                    let data = json!({ "name": workspace.name });
-                    change::audit(tx, &caller, workspace.id, "workspace.renamed", ("workspace", workspace.id), data).await?;
+                    let mut workspace = locked(tx, &caller, &input.workspace).await?;
+                    let name = check::title("name", &input.name)?;
+                    if name != workspace.name {
+                        let before = std::mem::replace(&mut workspace.name, name);
+                        let data = json!({ "name": workspace.name, "before": before });
+                        store(tx, &caller, &workspace, Action::WorkspaceRenamed, data).await?;
+                    }
                     Ok(WorkspaceOutput::of(&workspace, false))
                 })
             })
@@ -145,19 +148,30 @@ impl Engine {
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
-                    let mut workspace = handle::workspace(tx, &caller, "workspace", Some(&input.workspace)).await?;
+                    let mut workspace = locked(tx, &caller, &input.workspace).await?;
                     let text = input.prompt.as_deref().map(|text| super::steps::prompt("prompt", text)).transpose()?;
                     if let Some(text) = text.filter(|text| *text != workspace.prompt) {
                         workspace.prompt = text;
-                        tx.workspace_update(&workspace).await?;
-                        let data = json!({ "fields": ["prompt"] });
-                        change::audit(tx, &caller, workspace.id, "workspace.updated", ("workspace", workspace.id), data).await?;
+                        store(tx, &caller, &workspace, Action::WorkspaceUpdated, json!({ "fields": ["prompt"] })).await?;
                     }
                     Ok(WorkspaceOutput::of(&workspace, false))
                 })
             })
             .await
     }
+}
+
+/// The workspace of this name, locked.
+async fn locked(tx: &mut Tx, caller: &Caller, handle: &str) -> Result<Workspace> {
+    let found = handle::workspace(tx, caller, "workspace", Some(handle)).await?;
+    Ok(tx.workspace_lock(found.id).await?.unwrap_or(found))
+}
+
+/// Stores a changed workspace with its event and audit entry.
+async fn store(tx: &mut Tx, caller: &Caller, workspace: &Workspace, action: Action, data: Value) -> Result<()> {
+    tx.workspace_update(workspace).await?;
+    tx.event(NewEvent::new(workspace.id, Kind::WorkspaceUpdated).data(data.clone()));
+    change::audit(tx, caller, workspace.id, action, About::Workspace(workspace.id), data).await
 }
 
 async fn insert(tx: &mut Tx, caller: &Caller, slug: &str, name: &str, task_prefix: String) -> Result<Workspace> {
@@ -173,7 +187,7 @@ async fn insert(tx: &mut Tx, caller: &Caller, slug: &str, name: &str, task_prefi
     tx.workspace_insert(&workspace).await?;
     let data = json!({ "slug": workspace.slug, "task_prefix": workspace.task_prefix });
     tx.event(NewEvent::new(workspace.id, Kind::WorkspaceCreated).data(data.clone()));
-    change::audit(tx, caller, workspace.id, "workspace.created", ("workspace", workspace.id), data).await?;
+    change::audit(tx, caller, workspace.id, Action::WorkspaceCreated, About::Workspace(workspace.id), data).await?;
     Ok(workspace)
 }
 

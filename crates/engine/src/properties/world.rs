@@ -75,7 +75,8 @@ impl World {
     async fn on(name: &'static str, database: Database, folder: TempDir, postgres: Option<TestDatabase>, repo: &Arc<Repo>) -> Self {
         let clock = Arc::new(Still(AtomicI64::new(1_767_323_045_000_000)));
         let ids: Arc<dyn Ids> = Arc::new(Counted(AtomicU64::new(1)));
-        let options = StoreOptions { database, backup_dir: folder.path().join("backup"), clock: clock.clone(), ids: ids.clone() };
+        let options =
+            StoreOptions { database, backup_dir: folder.path().join("backup"), clock: clock.clone(), ids: ids.clone(), audited: true };
         let store = Store::open(options).await.unwrap();
         let engine = Engine::new(Options {
             store,

@@ -276,6 +276,7 @@ impl Turn<'_> {
                     let run = tx.run_lock(run_id).await?.filter(Run::is_open);
                     let mut run = run.ok_or_else(|| Error::conflict("the run has ended"))?;
                     change(&mut run);
+                    tx.bookkeeping();
                     super::slot::store(tx, &run).await
                 })
             })

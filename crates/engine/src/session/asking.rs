@@ -4,6 +4,7 @@ use super::slot;
 use crate::{Caller, Engine, change};
 use serde_json::json;
 use taskyard_agents::Permission;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{QuestionId, RunId};
 use taskyard_domain::question::{self, Question, State};
@@ -45,6 +46,9 @@ impl Engine {
                     tx.question_insert(&question).await?;
                     let data = json!({ "question_id": id, "kind": question.kind, "title": question.title });
                     tx.event(NewEvent::new(run.workspace_id, Kind::QuestionAsked).task(run.task_id).run(run_id).session(run.session_id).data(data));
+                    let metadata = json!({ "kind": question.kind, "title": question.title, "run_id": run_id });
+                    let about = About::Question(id, run.task_id);
+                    change::audit(tx, &Caller::system(), run.workspace_id, Action::QuestionAsked, about, metadata).await?;
                     run.state = run::next(run.state, run::Fact::Asked)?;
                     run.waiting_since = run.waiting_since.or(Some(tx.now()));
                     slot::store(tx, &run).await?;
@@ -63,7 +67,7 @@ impl Engine {
                     let mut run = open_run(tx, run_id).await?;
                     for mut open in tx.question_open_for_run(run_id).await? {
                         if open.request_id.as_deref() == Some(&request_id) {
-                            close(tx, &mut open, State::Void).await?;
+                            void(tx, &mut open, "the agent took it back").await?;
                         }
                     }
                     go_on(tx, &mut run).await
@@ -82,6 +86,13 @@ pub(crate) async fn close(tx: &mut Tx, question: &mut Question, state: State) ->
     let event = NewEvent::new(question.workspace_id, Kind::QuestionClosed).task(question.task_id).run(question.run_id);
     tx.event(event.session(Some(question.session_id)).data(data));
     Ok(())
+}
+
+/// Closes a question that needs no answer any more, because of `reason`.
+pub(crate) async fn void(tx: &mut Tx, question: &mut Question, reason: &str) -> Result<()> {
+    close(tx, question, State::Void).await?;
+    let (about, metadata) = (About::Question(question.id, question.task_id), json!({ "reason": reason, "run_id": question.run_id }));
+    change::audit(tx, &Caller::system(), question.workspace_id, Action::QuestionVoided, about, metadata).await
 }
 
 /// When no question of the run is open any more: run, session and task go on; a slot that was given back is wanted.
@@ -147,7 +158,15 @@ impl Engine {
                         session.updated_at = tx.now();
                         tx.session_update(&session).await?;
                     }
-                    change::audit(tx, &Caller::system(), run.workspace_id, "run.turn_started", ("run", run_id), json!({})).await
+                    change::audit(
+                        tx,
+                        &Caller::system(),
+                        run.workspace_id,
+                        Action::RunTurnStarted,
+                        About::Run(run.id, run.task_id),
+                        json!({}),
+                    )
+                    .await
                 })
             })
             .await

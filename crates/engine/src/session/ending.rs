@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use taskyard_agents::LimitNotice;
 use taskyard_domain::agent::Agent;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::RunId;
-use taskyard_domain::question;
 use taskyard_domain::run::{self, Outcome, Run};
 use taskyard_domain::session::{self, Session};
 use taskyard_domain::settings::Settings;
@@ -84,7 +84,7 @@ impl Engine {
                     }
                     end_for_task(tx, &mut task, &ending, &settings).await?;
                     let data = json!({ "outcome": ending.outcome, "cause": ending.cause, "task_status": task.status });
-                    change::audit(tx, &Caller::system(), run.workspace_id, "run.ended", ("run", run.id), data).await
+                    change::audit(tx, &Caller::system(), run.workspace_id, Action::RunEnded, About::Run(run.id, run.task_id), data).await
                 })
             })
             .await
@@ -137,11 +137,7 @@ async fn keep_prompt(tx: &mut Tx, task: &mut Task, run: &Run) -> Result<()> {
 
 async fn void_questions(tx: &mut Tx, run: &Run) -> Result<()> {
     for mut open in tx.question_open_for_run(run.id).await? {
-        open.state = question::State::Void;
-        open.closed_at = Some(tx.now());
-        tx.question_update(&open).await?;
-        let data = json!({ "question_id": open.id, "state": open.state });
-        tx.event(NewEvent::new(run.workspace_id, Kind::QuestionClosed).task(run.task_id).run(run.id).session(run.session_id).data(data));
+        super::asking::void(tx, &mut open, "its run ended").await?;
     }
     Ok(())
 }
@@ -179,7 +175,9 @@ async fn note_limit(tx: &mut Tx, mut agent: Agent, run: &Run, task: &mut Task, e
         task.not_before = Some(until);
         let data = json!({ "agent_id": agent.id, "until": until, "reason": limit.message });
         tx.event(NewEvent::new(run.workspace_id, Kind::AgentLimited).task(run.task_id).run(run.id).data(data));
-        return tx.agent_update(&agent).await;
+        tx.agent_update(&agent).await?;
+        let metadata = json!({ "name": agent.name, "until": until, "reason": limit.message, "run_id": run.id });
+        return change::audit(tx, &Caller::system(), run.workspace_id, Action::AgentLimited, About::Agent(agent.id), metadata).await;
     }
     let went_through = matches!(ending.outcome, Outcome::Succeeded | Outcome::NoChanges);
     if went_through && (agent.limit_strikes != 0 || agent.limited_until.is_some_and(|at| at <= now)) {
@@ -187,6 +185,8 @@ async fn note_limit(tx: &mut Tx, mut agent: Agent, run: &Run, task: &mut Task, e
         agent.limited_until = None;
         agent.limit_reason = None;
         tx.agent_update(&agent).await?;
+        let metadata = json!({ "name": agent.name, "reason": "a run went through", "run_id": run.id });
+        change::audit(tx, &Caller::system(), run.workspace_id, Action::AgentUnlimited, About::Agent(agent.id), metadata).await?;
     }
     Ok(())
 }

@@ -5,10 +5,11 @@
 
 use super::recording::Recorder;
 use crate::resolve::Levels;
-use crate::{Engine, change, fold};
-use serde_json::json;
+use crate::{Caller, Engine, change, fold};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use taskyard_domain::audit::{About, Action};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{RunId, WorktreeId};
 use taskyard_domain::repository::Repository;
@@ -22,6 +23,7 @@ use taskyard_git::contents::Contents;
 use taskyard_git::script::Script;
 use taskyard_git::worktree::{Plan, Ready, Wanted};
 use taskyard_git::{Error as Git, Oid, Repo, furnished};
+use taskyard_store::Tx;
 
 /// How much of a script's output the log keeps, bytes.
 const SCRIPT_LOG_LIMIT: u64 = 1 << 20;
@@ -198,7 +200,15 @@ impl Engine {
             updated_at: now,
         };
         let row = worktree.clone();
-        self.store().write(move |tx| Box::pin(async move { tx.worktree_insert(&row).await })).await?;
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.worktree_insert(&row).await?;
+                    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
+                    note(tx, &row, Action::WorktreePlanned, metadata).await
+                })
+            })
+            .await?;
         Ok(worktree)
     }
 
@@ -232,10 +242,18 @@ impl Engine {
             plan.path
         };
         tracing::info!(from = %worktree.path, to = %path.display(), "something else is where a worktree was to be");
-        worktree.path = path.to_string_lossy().into_owned();
+        let from = std::mem::replace(&mut worktree.path, path.to_string_lossy().into_owned());
         worktree.updated_at = self.now();
         let row = worktree.clone();
-        self.store().write(move |tx| Box::pin(async move { tx.worktree_update(&row).await })).await
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.worktree_update(&row).await?;
+                    let metadata = json!({ "from": from, "path": row.path, "branch": row.branch, "reason": "something else was there" });
+                    note(tx, &row, Action::WorktreeMoved, metadata).await
+                })
+            })
+            .await
     }
 
     /// Copies files in and runs the setup script.
@@ -325,10 +343,8 @@ impl Engine {
                     super::slot::store(tx, &run).await?;
                     row.updated_at = now;
                     tx.worktree_update(&row).await?;
-                    let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch });
-                    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).run(run.id).data(data));
-                    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
-                    change::audit(tx, &crate::Caller::system(), row.workspace_id, "worktree.prepared", ("worktree", row.id), metadata).await
+                    let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit, "run_id": run.id });
+                    note(tx, &row, Action::WorktreePrepared, metadata).await
                 })
             })
             .await
@@ -361,10 +377,34 @@ impl Engine {
         }
         let status = taskyard_git::status::status(&ground.tree, None, &copied).await.map_err(fold::git)?;
         let tip = status.head.oid().cloned();
-        let mut worktree = ground.worktree.clone();
-        worktree.tip = tip.as_ref().map(ToString::to_string);
-        worktree.updated_at = self.now();
-        self.store().write(move |tx| Box::pin(async move { tx.worktree_update(&worktree).await })).await?;
+        self.note_tip(ground, tip.as_ref()).await?;
         Ok(tip.as_ref() != Some(&ground.start_commit) || !status.changes.is_empty())
     }
+
+    /// Remembers the tip that a run left behind.
+    async fn note_tip(&self, ground: &Ground, tip: Option<&Oid>) -> Result<()> {
+        let (id, tip) = (ground.worktree.id, tip.map(ToString::to_string));
+        self.store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    let mut row = tx.worktree_lock(id).await?.ok_or_else(|| Error::not_found("worktree", id))?;
+                    if row.tip == tip {
+                        return Ok(());
+                    }
+                    let before = std::mem::replace(&mut row.tip, tip);
+                    row.updated_at = tx.now();
+                    tx.worktree_update(&row).await?;
+                    let metadata = json!({ "branch": row.branch, "tip": row.tip, "before": before });
+                    note(tx, &row, Action::WorktreeAdvanced, metadata).await
+                })
+            })
+            .await
+    }
+}
+
+/// The event and the audit entry of a worktree's change.
+pub(crate) async fn note(tx: &mut Tx, row: &Worktree, action: Action, metadata: Value) -> Result<()> {
+    let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch, "has_folder": row.has_folder });
+    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).data(data));
+    change::audit(tx, &Caller::system(), row.workspace_id, action, About::from(row), metadata).await
 }

@@ -20,6 +20,7 @@ mod tests;
 mod waiting;
 
 pub(crate) use ending::{Ending, close_run};
+pub(crate) use ground::note;
 #[cfg(test)]
 pub(crate) use ground::{Site, Stood};
 pub(crate) use launch::marker;

@@ -127,6 +127,7 @@ impl Recorder {
                 Box::pin(async move {
                     let seq = if items.is_empty() { None } else { Some(tx.transcript_append(session_id, run_id, &items).await?) };
                     let Some(mut run) = tx.run_lock(run_id).await?.filter(Run::is_open) else { return Ok(()) };
+                    tx.bookkeeping();
                     run.usage = usage.unwrap_or(run.usage);
                     if heard {
                         run.last_activity_at = tx.now();

@@ -41,6 +41,7 @@ impl Engine {
                     let Some(mut run) = tx.run_lock(run_id).await?.filter(|run| run.is_open() && may(run)) else { return Ok(false) };
                     run.slot = None;
                     run.waiting_since = run.waiting_since.or(Some(tx.now()));
+                    tx.bookkeeping();
                     store(tx, &run).await?;
                     Ok(true)
                 })
@@ -79,6 +80,7 @@ impl Engine {
                 Box::pin(async move {
                     let Some(mut run) = tx.run_lock(run_id).await?.filter(|run| run.is_open() && run.slot.is_none()) else { return Ok(()) };
                     run.wants_slot = true;
+                    tx.bookkeeping();
                     store(tx, &run).await
                 })
             })
@@ -97,6 +99,7 @@ impl Engine {
                     run.slot = Some(Slot::Queue);
                     run.wants_slot = false;
                     run.waiting_since = None;
+                    tx.bookkeeping();
                     store(tx, &run).await?;
                     Ok(true)
                 })

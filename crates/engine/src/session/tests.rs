@@ -17,7 +17,16 @@ fn assert_untouched(folder: &Path) {
 }
 
 async fn store(yard: &Yard, worktree: Worktree) {
-    yard.engine.store().write(move |tx| Box::pin(async move { tx.worktree_update(&worktree).await })).await.unwrap();
+    yard.engine
+        .store()
+        .write(move |tx| {
+            Box::pin(async move {
+                tx.fixture();
+                tx.worktree_update(&worktree).await
+            })
+        })
+        .await
+        .unwrap();
 }
 
 // A1
@@ -57,6 +66,7 @@ async fn a_plan_that_is_no_longer_free_is_made_anew() {
         assert_eq!(yard.git(&["rev-parse", &stood.branch]).await, stood.base_commit);
         assert_eq!(yard.git(&["rev-parse", &work.branch]).await, theirs);
         assert_untouched(&work.path);
+        assert_eq!(yard.audited(work.worktree).await, ["worktree.moved"]);
     }
 }
 
@@ -113,5 +123,7 @@ async fn a_worktree_that_git_had_finished_before_the_crash_is_taken_over_and_one
         assert_eq!((gone.state, gone.has_folder), (State::Discarded, false));
     }
     assert!(finished.path.join("made by the setup script").exists());
+    assert_eq!(yard.audited(finished.worktree).await, ["worktree.adopted"], "once");
+    assert_eq!(yard.audited(planned.worktree).await, ["worktree.discarded"], "once");
     assert_eq!(yard.stand(finished.task).await.unwrap().id, finished.worktree);
 }

@@ -10,6 +10,7 @@ mod support;
 
 mod agents;
 mod answers;
+mod audit;
 mod backlog;
 mod claims;
 mod config;

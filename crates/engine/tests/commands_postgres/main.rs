@@ -12,6 +12,8 @@ mod support;
 mod agents;
 #[path = "../commands/answers.rs"]
 mod answers;
+#[path = "../commands/audit.rs"]
+mod audit;
 #[path = "../commands/backlog.rs"]
 mod backlog;
 #[path = "../commands/claims.rs"]

@@ -102,6 +102,7 @@ impl Yard {
             backup_dir: folder.path().join("backup"),
             clock: clock.clone(),
             ids: ids.clone(),
+            audited: true,
         })
         .await
         .unwrap();
@@ -134,7 +135,11 @@ impl Yard {
         T: Send + 'static,
         F: for<'a> FnOnce(&'a mut taskyard_store::Tx) -> taskyard_store::BoxFuture<'a, taskyard_domain::Result<T>> + Send + 'static,
     {
-        self.engine.store().write(f).await.unwrap()
+        let write = self.engine.store().write(move |tx| {
+            tx.fixture();
+            f(tx)
+        });
+        write.await.unwrap()
     }
 
     pub async fn task(&self, short_id: &str) -> Task {

@@ -21,7 +21,7 @@ pub(super) static TOOLS: &[Tool] = &[
         "Who did what to what, newest first.",
         &[
             P::text("workspace", "Slug or UUID").required(),
-            P::text("target_id", "Only about this"),
+            P::text("target_id", "Only about this UUID or task (TY-42, with its runs, merges …)"),
             P::text("action", "Such as task.claimed"),
             limit(50),
             CURSOR,

@@ -1,12 +1,15 @@
 //! Audit entries: written in the transaction of the change, never changed.
 
 use crate::tx::{Read, Tx};
-use crate::value::{Row, json, values};
-use taskyard_domain::audit::{Entry, NewEntry};
-use taskyard_domain::id::WorkspaceId;
+use crate::value::{Row, json, text, values};
+use taskyard_domain::alias::Vocabulary as _;
+use taskyard_domain::audit::{Action, Entry, NewEntry};
+use taskyard_domain::id::{TaskId, WorkspaceId};
+use taskyard_domain::name::ShortId;
 use taskyard_domain::{Error as Domain, Face, Result};
 
-const COLUMNS: [&str; 9] = ["workspace_id", "at", "actor", "actor_label", "face", "action", "target_type", "target_id", "metadata"];
+const COLUMNS: [&str; 10] =
+    ["workspace_id", "at", "actor", "actor_label", "face", "action", "target_type", "target_id", "task_id", "metadata"];
 
 fn read_entry(row: &Row) -> Result<Entry, crate::Error> {
     let what = "audit entry";
@@ -16,6 +19,12 @@ fn read_entry(row: &Row) -> Result<Entry, crate::Error> {
         column: "face".into(),
         problem: e.to_string(),
     })?;
+    let action: String = row.get(6, what, "action")?;
+    let action = Action::stored(&action).ok_or_else(|| crate::Error::Stored {
+        what,
+        column: "action".into(),
+        problem: format!("{action:?} is no action"),
+    })?;
     Ok(Entry {
         id: row.get(0, what, "id")?,
         at: row.get(2, what, "at")?,
@@ -24,10 +33,11 @@ fn read_entry(row: &Row) -> Result<Entry, crate::Error> {
             actor: row.get_json(3, what, "actor")?,
             actor_label: row.get(4, what, "actor_label")?,
             face,
-            action: row.get(6, what, "action")?,
+            action,
             target_type: row.get(7, what, "target_type")?,
             target_id: row.get(8, what, "target_id")?,
-            metadata: row.get_json(9, what, "metadata")?,
+            task_id: row.get(9, what, "task_id")?,
+            metadata: row.get_json(10, what, "metadata")?,
         },
     })
 }
@@ -40,7 +50,8 @@ impl Tx {
     pub async fn audit(&mut self, entry: NewEntry) -> Result<()> {
         let mut row = values![entry.workspace_id, self.now()];
         row.push(json(&entry.actor)?);
-        row.extend(values![entry.actor_label, entry.face.as_str().to_owned(), entry.action, entry.target_type, entry.target_id]);
+        row.extend(values![entry.actor_label, entry.face.as_str().to_owned(), entry.action.as_str().to_owned()]);
+        row.extend(values![entry.target_type, entry.target_id, entry.task_id]);
         row.push(json(&entry.metadata)?);
         self.insert_rows("audit", &COLUMNS, vec![row]).await
     }
@@ -48,28 +59,41 @@ impl Tx {
 
 impl Read {
     /// At most `limit` audit entries of `workspace`, newest first, with ids below `before`; only those about
-    /// `target_id` (of a task, those about its runs too) and with this `action`, where given.
+    /// `target_id` (of a task, those about its runs, worktrees and merges too) and with this `action`, where given.
     pub async fn audit_page(
         &mut self,
         workspace: WorkspaceId,
         target_id: Option<&str>,
-        action: Option<&str>,
+        action: Option<Action>,
         before: Option<i64>,
         limit: i64,
     ) -> Result<Vec<Entry>> {
         let mut values = values![workspace, before.unwrap_or(i64::MAX), limit];
         let mut sql = format!("SELECT id, {} FROM audit WHERE workspace_id = $1 AND id < $2", COLUMNS.join(", "));
         if let Some(target) = target_id {
-            values.push(crate::value::text(target));
+            values.push(text(target));
             let n = values.len();
-            sql.push_str(&format!(" AND (target_id = ${n} OR target_id IN (SELECT id FROM run WHERE task_id = ${n}))"));
+            sql.push_str(&format!(" AND (target_id = ${n} OR task_id = ${n})"));
         }
         if let Some(action) = action {
-            values.push(crate::value::text(action));
+            values.push(text(action.as_str()));
             sql.push_str(&format!(" AND action = ${}", values.len()));
         }
         sql.push_str(" ORDER BY id DESC LIMIT $3");
         let rows = self.conn.fetch(&sql, values).await?;
         rows.iter().map(|row| read_entry(row).map_err(Domain::from)).collect()
+    }
+
+    /// The task of `workspace` that had this short id and is deleted.
+    pub async fn audit_deleted_task(&mut self, workspace: WorkspaceId, short: &ShortId) -> Result<Option<TaskId>> {
+        let sql = "SELECT target_id, metadata FROM audit WHERE workspace_id = $1 AND action = 'task.deleted' ORDER BY id DESC";
+        let rows = self.conn.fetch(sql, values![workspace]).await?;
+        for row in rows {
+            let metadata: serde_json::Value = row.get_json(1, "audit entry", "metadata")?;
+            if metadata["short_id"] == short.to_string() {
+                return Ok(Some(row.get(0, "audit entry", "target_id")?));
+            }
+        }
+        Ok(None)
     }
 }

@@ -6,7 +6,9 @@ use crate::{on_both, read_tx, write_tx};
 use futures::future::join_all;
 use serde_json::json;
 use std::time::Duration;
-use taskyard_domain::audit::NewEntry;
+use taskyard_domain::audit::{Action, NewEntry};
+use taskyard_domain::id::TaskId;
+use taskyard_domain::name::ShortId;
 use taskyard_domain::settings::Settings;
 use taskyard_domain::transcript::{Item, PlanEntry};
 use taskyard_domain::{Actor, Class, Face, message};
@@ -22,9 +24,10 @@ on_both! {
                 actor: if n % 2 == 0 { actor.clone() } else { Actor::Operator },
                 actor_label: (n % 2 == 0).then(|| "me".into()),
                 face: [Face::Mcp, Face::Cli, Face::Engine][n % 3],
-                action: if n < 5 { "task.updated".into() } else { "task.claimed".into() },
+                action: if n < 5 { Action::TaskUpdated } else { Action::TaskClaimed },
                 target_type: "task".into(),
                 target_id: format!("t{}", n % 3),
+                task_id: (n % 3 == 2).then_some(w.task.id),
                 metadata: json!({ "n": n }),
             })
             .collect();
@@ -46,8 +49,36 @@ on_both! {
         }
         found.reverse();
         assert_eq!(found, entries);
-        let some = read_tx!(h.store, |read| read.audit_page(id, Some("t1"), Some("task.claimed"), None, 10).await).unwrap();
+        let some = read_tx!(h.store, |read| read.audit_page(id, Some("t1"), Some(Action::TaskClaimed), None, 10).await).unwrap();
         assert_eq!(some.iter().map(|entry| entry.body.metadata["n"].as_i64().unwrap()).collect::<Vec<_>>(), [7]);
+        let task = w.task.id.to_string();
+        let of_task = read_tx!(h.store, |read| read.audit_page(id, Some(&task), None, None, 10).await).unwrap();
+        assert_eq!(of_task.iter().map(|entry| entry.body.metadata["n"].as_i64().unwrap()).collect::<Vec<_>>(), [8, 5, 2]);
+    }
+
+    async fn deleted_tasks_are_known_by_their_short_ids(h) {
+        let w = World::stored(h, "home", "TY").await;
+        let id = w.workspace.id;
+        for n in [3, 4] {
+            let entry = NewEntry {
+                workspace_id: id,
+                actor: Actor::Operator,
+                actor_label: None,
+                face: Face::Cli,
+                action: Action::TaskDeleted,
+                target_type: "task".into(),
+                target_id: TaskId(uuid::Uuid::from_u128(n)).to_string(),
+                task_id: None,
+                metadata: json!({ "short_id": format!("TY-{n}") }),
+            };
+            write_tx!(h.store, |tx| tx.audit(entry).await).unwrap();
+        }
+        let named = async |text: &str| {
+            let short = ShortId::parse(text).unwrap();
+            read_tx!(h.store, |read| read.audit_deleted_task(id, &short).await).unwrap()
+        };
+        assert_eq!(named("TY-3").await, Some(TaskId(uuid::Uuid::from_u128(3))));
+        assert_eq!(named("TY-33").await, None);
     }
 
     async fn the_outbox(h) {

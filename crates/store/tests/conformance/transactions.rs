@@ -7,7 +7,7 @@ use futures::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use taskyard_domain::audit::NewEntry;
+use taskyard_domain::audit::{Action, NewEntry};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::WorkspaceId;
 use taskyard_domain::name::ShortId;
@@ -19,9 +19,10 @@ fn entry(workspace: WorkspaceId) -> NewEntry {
         actor: Actor::Operator,
         actor_label: None,
         face: Face::Cli,
-        action: "task.updated".into(),
+        action: Action::TaskUpdated,
         target_type: "task".into(),
         target_id: "x".into(),
+        task_id: None,
         metadata: json!({}),
     }
 }

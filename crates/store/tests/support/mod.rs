@@ -58,7 +58,7 @@ impl Sources {
     pub fn options(&self, database: Database, dir: &Path) -> Options {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let ids: Arc<dyn Ids> = self.ids.clone();
-        Options { database, backup_dir: dir.join("backups"), clock, ids }
+        Options { database, backup_dir: dir.join("backups"), clock, ids, audited: false }
     }
 }
 

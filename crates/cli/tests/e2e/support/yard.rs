@@ -151,6 +151,14 @@ impl Yard {
         self.server.call("get_audit_log", json!({ "workspace": workspace, "limit": 100 })).await.to_string()
     }
 
+    /// What the audit says was done to a task and what belongs to it, oldest first.
+    pub async fn audited(&self, task: &str) -> Vec<String> {
+        let workspace = self.server.call("list_workspaces", json!({})).await["workspaces"][0]["id"].clone();
+        let asked = json!({ "workspace": workspace, "target_id": task, "limit": 200 });
+        let found = self.server.call("get_audit_log", asked).await["entries"].as_array().unwrap().clone();
+        found.iter().rev().map(|entry| entry["action"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// The open permission requests.
     pub async fn questions(&self) -> Vec<Value> {
         self.server.call("list_pending_questions", json!({})).await["questions"].as_array().unwrap().clone()

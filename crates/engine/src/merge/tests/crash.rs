@@ -6,6 +6,7 @@ use crate::merge::begin::Begun;
 use crate::merge::{OnConflict, Wish};
 use serde_json::json;
 use taskyard_domain::Class;
+use taskyard_domain::audit::Action;
 use taskyard_domain::merge::{MergeRecord, State, Strategy};
 use taskyard_domain::task::Status;
 use taskyard_domain::worktree;
@@ -240,7 +241,7 @@ async fn a_resolution_cut_off_before_it_landed_stays_open() {
     let mut record = yard.records(work.task).await.remove(0);
     record.state = State::Computed;
     record.target_after = Some(record.tip.clone());
-    yard.engine.store_record(record).await.unwrap();
+    yard.engine.store_noted(&operator(), record, Action::MergeContinued, json!({})).await.unwrap();
     yard.restarted().reconcile_merges().await.unwrap();
     assert_eq!(yard.records(work.task).await[0].state, State::Open);
     assert!(yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap().merged);

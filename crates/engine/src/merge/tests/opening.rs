@@ -49,6 +49,8 @@ async fn a_resolved_conflict_lands() {
         assert!(!path.exists() && !work.path.exists());
         assert_eq!(yard.git(&["for-each-ref", "refs/taskyard/merges"]).await, "");
         assert_eq!(yard.git(&["worktree", "list"]).await.lines().count(), 1);
+        let audited = yard.audited(work.task).await;
+        assert_eq!(audited[1..], ["merge.begun", "merge.opened", "merge.continued", "task.merged", "worktree.removed"]);
     }
 }
 
@@ -149,6 +151,8 @@ async fn giving_up_keeps_what_was_resolved() {
         }
         let again = yard.engine.abort_merge(&operator(), about(&work, json!({}))).await.unwrap();
         assert!(!again.was_open && again.snapshot_id.is_none());
+        let audited = yard.audited(work.task).await;
+        assert_eq!(audited[1..], ["merge.begun", "merge.opened", "snapshot.taken", "merge.aborted", "snapshot.restored"]);
     }
 }
 
@@ -175,6 +179,8 @@ async fn a_tree_in_the_way_keeps_the_resolution_for_another_try() {
     assert_eq!((error.class, yard.records(work.task).await[0].state), (Class::FailedPrecondition, State::Open), "{error}");
     yard.git(&["checkout", "-q", "a.txt"]).await;
     assert!(yard.engine.continue_merge(&operator(), about(&work, json!({}))).await.unwrap().merged);
+    let audited = yard.audited(yard.records(work.task).await[0].id).await;
+    assert_eq!(audited, ["merge.begun", "merge.opened", "merge.continued", "merge.reopened", "merge.continued"]);
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ async fn unsaved_work_refuses_the_cleanup_or_goes_into_a_snapshot_that_can_be_re
     assert_eq!((listed.snapshots.len(), &listed.snapshots[0].snapshot_id), (1, &snapshot));
     let again = clean(true).await.unwrap();
     assert_eq!((again.removed, again.snapshot_id.as_deref()), (true, Some(&*snapshot)), "again: the same answer");
+    assert_eq!(yard.audited(work.task).await[1..], ["snapshot.taken", "worktree.removed"], "and no entry of its own");
 
     let back = yard.engine.restore_snapshot(&operator(), input(json!({ "snapshot_id": snapshot }))).await.unwrap();
     let path = std::path::PathBuf::from(&back.path);
@@ -78,7 +79,16 @@ async fn a_move_that_a_crash_cut_off_is_ended_at_the_next_start() {
     let mut moving = yard.worktree(work.worktree).await;
     let place = work.path.with_file_name("elsewhere");
     moving.path = place.to_string_lossy().into_owned();
-    yard.engine.store().write(move |tx| Box::pin(async move { tx.worktree_update(&moving).await })).await.unwrap();
+    yard.engine
+        .store()
+        .write(move |tx| {
+            Box::pin(async move {
+                tx.fixture();
+                tx.worktree_update(&moving).await
+            })
+        })
+        .await
+        .unwrap();
     for _ in 0..2 {
         yard.restarted().sweep_merges().await.unwrap();
         let moved = yard.worktree(work.worktree).await;

@@ -71,7 +71,16 @@ async fn work_behind_a_merged_worktree_is_not_approved_away() {
     let (id, created_at) = (WorktreeId::new(yard.engine.ids()), older.created_at + jiff::SignedDuration::from_secs(1));
     let newer =
         Worktree { id, state: State::Merged, has_folder: false, branch: "gone".into(), path: "/nowhere".into(), created_at, ..older };
-    yard.engine.store().write(move |tx| Box::pin(async move { tx.worktree_insert(&newer).await })).await.unwrap();
+    yard.engine
+        .store()
+        .write(move |tx| {
+            Box::pin(async move {
+                tx.fixture();
+                tx.worktree_insert(&newer).await
+            })
+        })
+        .await
+        .unwrap();
     let error = yard.approve(&work).await.unwrap_err();
     assert!(error.class == Class::FailedPrecondition && error.message.contains(&work.branch), "{error}");
     assert!(error.hint.unwrap().contains(&work.worktree.to_string()));

@@ -32,7 +32,7 @@ pub(crate) struct Yard {
 async fn open(data: &Path) -> Store {
     let database = Database::Sqlite { path: data.join("taskyard.db") };
     let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
-    Store::open(StoreOptions { database, backup_dir: data.join("backup"), clock, ids }).await.unwrap()
+    Store::open(StoreOptions { database, backup_dir: data.join("backup"), clock, ids, audited: true }).await.unwrap()
 }
 
 /// A task with its worktree.
@@ -139,7 +139,16 @@ impl Yard {
             updated_at: now,
         };
         let (id, path) = (worktree.id, made.path);
-        self.engine.store().write(move |tx| Box::pin(async move { tx.worktree_insert(&worktree).await })).await.unwrap();
+        self.engine
+            .store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.fixture();
+                    tx.worktree_insert(&worktree).await
+                })
+            })
+            .await
+            .unwrap();
         self.set(task, |task| task.status = Status::WaitingForReview).await;
         Work { task, short: row.short_id.to_string(), worktree: id, path, branch: made.branch }
     }
@@ -148,6 +157,7 @@ impl Yard {
     pub async fn set(&self, task: TaskId, change: impl FnOnce(&mut Task) + Send + 'static) {
         let write = self.engine.store().write(move |tx| {
             Box::pin(async move {
+                tx.fixture();
                 let mut task = tx.task_lock(task).await?.unwrap();
                 change(&mut task);
                 tx.task_update(&task).await
@@ -161,6 +171,7 @@ impl Yard {
         let id = self.repository;
         let write = self.engine.store().write(move |tx| {
             Box::pin(async move {
+                tx.fixture();
                 let mut repository = tx.repository_fetch(id).await?.unwrap();
                 change(&mut repository);
                 tx.repository_update(&repository).await
@@ -171,6 +182,14 @@ impl Yard {
 
     pub async fn row(&self, task: TaskId) -> Task {
         self.engine.store().read(move |read| Box::pin(async move { read.task_fetch(task).await })).await.unwrap().unwrap()
+    }
+
+    /// What the audit says was done to `target` and, of a task, to what belongs to it; oldest first.
+    pub async fn audited(&self, target: impl ToString) -> Vec<String> {
+        let workspace = self.engine.list_workspaces(&operator(), input(json!({}))).await.unwrap().workspaces[0].slug.clone();
+        let asked = json!({ "workspace": workspace, "target_id": target.to_string(), "limit": 200 });
+        let found = self.engine.get_audit_log(&operator(), input(asked)).await.unwrap().entries;
+        found.into_iter().rev().map(|entry| entry.action).collect()
     }
 
     pub async fn status(&self, task: TaskId) -> Status {
@@ -274,7 +293,16 @@ impl Yard {
             updated_at: now,
         };
         let marker = crate::session::marker(session.id);
-        self.engine.store().write(move |tx| Box::pin(async move { tx.session_insert(&session).await })).await.unwrap();
+        self.engine
+            .store()
+            .write(move |tx| {
+                Box::pin(async move {
+                    tx.fixture();
+                    tx.session_insert(&session).await
+                })
+            })
+            .await
+            .unwrap();
         marker
     }
 
