@@ -4,8 +4,6 @@
 //! changes nothing. What is unknown can still be configured by hand.
 
 use futures::StreamExt;
-use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use taskyard_domain::agent::DriverKind;
@@ -74,19 +72,13 @@ pub async fn detect(env: &Environment) -> Vec<Found> {
 }
 
 async fn look_for(known: &'static Known, env: &Environment) -> Found {
-    let path = env.get("PATH").and_then(|path| program(known.name, path));
+    let path = env.find(known.name);
     let version = match &path {
         Some(path) => version(path, env).await,
         None => None,
     };
     let command = std::iter::once(known.name).chain(known.args.iter().copied()).map(str::to_owned).collect();
     Found { name: known.name, driver: known.driver, command, path, version }
-}
-
-fn program(name: &str, path: &OsStr) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
-    // An empty or relative entry would depend on where the server happens to run.
-    std::env::split_paths(path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name)).find(is_program)
 }
 
 async fn version(program: &Path, env: &Environment) -> Option<String> {
@@ -111,6 +103,7 @@ fn version_in(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn install(folder: &Path, name: &str, script: &str, mode: u32) {
         let path = folder.join(name);

@@ -118,7 +118,7 @@ crate::vocabulary! {
         SnapshotTaken = "snapshot.taken",
         /// It was restored to a branch.
         SnapshotRestored = "snapshot.restored",
-        /// What an item and its file say was compared, and both sides agree on more than before.
+        /// An item was compared with its file; what both say is remembered.
         BacklogAgreed = "backlog.agreed",
     }
 }

@@ -68,9 +68,32 @@ pub(crate) async fn audit_as(
         target_type: target.kind().into(),
         target_id: target.id(),
         task_id: target.task(),
-        metadata,
+        metadata: brief(metadata),
     })
     .await
+}
+
+/// Most of a text, characters, and most entries of a list in an audit entry: a page of them is small, whatever they are of.
+const FACT: usize = 200;
+const FACTS: usize = 20;
+
+/// The same facts within their bounds.
+fn brief(facts: Value) -> Value {
+    match facts {
+        Value::String(text) if text.chars().count() > FACT => {
+            Value::String(text.chars().take(FACT - 1).chain(std::iter::once('…')).collect())
+        }
+        Value::Array(all) => {
+            let further = all.len().saturating_sub(FACTS);
+            let mut shown: Vec<Value> = all.into_iter().take(FACTS).map(brief).collect();
+            if further > 0 {
+                shown.push(format!("and {further} more").into());
+            }
+            Value::Array(shown)
+        }
+        Value::Object(facts) => Value::Object(facts.into_iter().map(|(name, fact)| (name, brief(fact))).collect()),
+        other => other,
+    }
 }
 
 /// An idempotency key with the call it belongs to.
@@ -114,5 +137,19 @@ impl Key {
         let Some(key) = this else { return Ok(()) };
         let result = serde_json::to_value(result).map_err(|e| Error::internal(format!("the result of {}: {e}", key.tool)))?;
         tx.idempotency_insert(workspace, &key.caller, &key.key, key.tool, &key.args_hash, result).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_have_bounds() {
+        let long = json!({ "a": "ä".repeat(201), "b": (0..22).collect::<Vec<i32>>(), "c": "x".repeat(200), "d": null });
+        let short = brief(long);
+        assert_eq!(short["a"].as_str().map(|text| (text.chars().count(), text.ends_with('…'))), Some((200, true)));
+        assert_eq!((short["b"].as_array().map(Vec::len), &short["b"][20]), (Some(21), &json!("and 2 more")));
+        assert_eq!((short["c"].as_str().map(str::len), &short["d"]), (Some(200), &Value::Null));
     }
 }

@@ -165,7 +165,7 @@ impl Engine {
                     tx.worktree_update(&worktree).await?;
                     let action = if worktree.is_ready { Action::WorktreeAdopted } else { Action::WorktreeDiscarded };
                     let metadata = json!({ "path": worktree.path, "branch": worktree.branch, "reason": "its making was cut off" });
-                    note(tx, &worktree, action, metadata).await
+                    note(tx, &worktree, None, action, metadata).await
                 })
             })
             .await

@@ -8,9 +8,9 @@ use crate::repo::Repo;
 use crate::runner::split_nul;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::Path;
 use taskyard_domain::repository::HookPolicy;
+use taskyard_process::Environment;
 
 /// What a repository is like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -109,14 +109,14 @@ async fn filter(repo: &Repo, name: String) -> Result<Filter> {
     };
     let required = value("required").await?.is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1"));
     let program = command.as_deref().and_then(|command| command.split_whitespace().next()).map(str::to_owned);
-    let missing_program = program.filter(|program| !installed(program, repo.git().environment().get("PATH")));
+    let missing_program = program.filter(|program| !installed(program, repo.git().environment()));
     Ok(Filter { name, configured: command.is_some(), required, missing_program })
 }
 
-fn installed(program: &str, path: Option<&OsStr>) -> bool {
+fn installed(program: &str, environment: &Environment) -> bool {
     if program.contains('/') || program.contains(['\'', '"', '$', '~']) {
         // Quoted or computed names are the shell's business; only plain ones can be judged here.
         return !program.starts_with('/') || Path::new(program).exists();
     }
-    path.is_some_and(|path| std::env::split_paths(path).any(|folder| folder.join(program).is_file()))
+    environment.find(program).is_some()
 }

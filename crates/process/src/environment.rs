@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Variables of git's that stay: where its configuration is, who the user is, how to reach remotes.
 const GIT_KEPT: &[&str] = &[
@@ -89,17 +89,22 @@ impl Environment {
     /// Where its `PATH` has an executable file called `program`. A process whose path is known is started without a
     /// copy of ours being made first.
     pub fn find(&self, program: &str) -> Option<PathBuf> {
-        let is_executable = |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+        // An empty or relative entry would depend on where the server happens to run.
         std::env::split_paths(self.get("PATH")?)
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(program))
-            .find(is_executable)
+            .find(|path| is_program(path))
     }
 
     /// All variables.
     pub fn iter(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.vars.iter()
     }
+}
+
+/// Whether `path` is a file that somebody may execute.
+pub fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 fn kept(name: &OsStr) -> bool {

@@ -10,6 +10,6 @@ pub mod run;
 pub mod spawn;
 pub mod tree;
 
-pub use environment::Environment;
+pub use environment::{Environment, is_program};
 pub use run::{Command, Error, Input, Output, run};
 pub use spawn::{Child, Spawn, spawn};

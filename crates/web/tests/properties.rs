@@ -62,13 +62,19 @@ async fn furnish() -> (Dispatcher, Vec<String>, Repo, TempDir) {
     let list: Value = json!(engine.create_list(&me, from(json!({ "name": "List", "local_path": repo.path() }))).await.unwrap());
     let agent = json!(engine.agent_add(&me, from(json!({ "name": "agent", "driver": "exec", "command": ["true"] }))).await.unwrap());
     let mut names =
-        vec!["agent", "main", "List", "MAIN", "ty-1", "HEAD", "2026-12-01T00:00:00Z", "description", "title", "merge", "TY-404"];
+        vec!["agent", "main", "default", "plan", "List", "MAIN", "ty-1", "HEAD", "2026-12-01T00:00:00Z", "description", "title", "merge", "TY-404"];
     names.extend(["file:///nowhere/at/all", "", " ", "ready", "in_progress", "refs/heads/main", "00000000-0000-7000-8000-000000000000"]);
     let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
     for title in ["One", "Two", "Three"] {
         let task = json!(engine.add_task(&me, from(json!({ "list_id": list["list_id"], "title": title }))).await.unwrap());
         names.extend(["task_id", "short_id"].map(|field| task[field].as_str().unwrap().to_owned()));
     }
+    let plan = json!({ "workspace": "default", "kind": "plan", "title": "Plan", "slug": "plan" });
+    engine.create_object(&me, from(plan)).await.unwrap();
+    let claim = json!({ "workspace": "default", "backlog_item_id": "TY-3" });
+    let claim: Value = json!(engine.claim_task(&me, from(claim)).await.unwrap());
+    let workspace = json!(engine.list_workspaces(&me, from(json!({}))).await.unwrap())["workspaces"][0]["id"].clone();
+    names.extend([&claim["run_id"], &workspace].map(|id| id.as_str().unwrap().to_owned()));
     names.extend([&list["list_id"], &list["repository_id"], &agent["profile_id"]].map(|id| id.as_str().unwrap().to_owned()));
     (Dispatcher::new(Arc::new(EngineBackend::new(engine))), names, repo, data)
 }

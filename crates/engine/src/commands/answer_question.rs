@@ -74,7 +74,7 @@ impl Engine {
                     let state = if matches!(answer, Answer::Allow(_)) { State::Answered } else { State::Rejected };
                     asking::close(tx, &mut question, state).await?;
                     asking::go_on(tx, &mut run).await?;
-                    let metadata = json!({ "question_id": id, "state": state, "task_id": question.task_id });
+                    let metadata = json!({ "state": state, "run_id": question.run_id });
                     change::audit(
                         tx,
                         &caller,

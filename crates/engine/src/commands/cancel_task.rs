@@ -67,16 +67,19 @@ impl Engine {
                     let mut task = tx.task_lock(task.id).await?.unwrap_or(task);
                     let open = tx.run_open_for_task(task.id).await?;
                     let metadata = json!({ "status": task.status, "run_id": open.as_ref().map(|run| run.id) });
-                    change::audit(tx, &caller, task.workspace_id, Action::TaskCancelled, About::Task(task.id), metadata).await?;
+                    let about = (task.workspace_id, About::Task(task.id));
+                    let noted = async |tx: &mut Tx| change::audit(tx, &caller, about.0, Action::TaskCancelled, about.1, metadata).await;
                     let Some(open) = open else {
                         if task.status != Status::Cancelled {
                             none_under_way(tx, &task).await?;
                             call_off(tx, &mut task).await?;
+                            noted(tx).await?;
                         }
                         return Ok(Found::Idle(task.id));
                     };
                     let mut run = tx.run_lock(open.id).await?.unwrap_or(open);
                     if run.kind == Kind::Claimed {
+                        none_under_way(tx, &task).await?;
                         // Nothing of ours works on it: the record is all there is to end.
                         let cause = Some("cancelled by a person".to_owned());
                         let end = End { outcome: Outcome::Cancelled, cause, review: false, unmerged_changes: false };
@@ -85,11 +88,17 @@ impl Engine {
                         if !matches!(task.status, Status::Cancelled | Status::Done) {
                             call_off(tx, &mut task).await?;
                         }
+                        noted(tx).await?;
+                        let metadata = json!({ "backlog_item_id": task.id, "outcome": Outcome::Cancelled, "status": task.status, "by_claimer": false });
+                        change::audit(tx, &caller, task.workspace_id, Action::TaskCompleted, About::from(&run), metadata).await?;
                         return Ok(Found::Claimed(task.id, run.id));
                     }
-                    run.cancel_requested = true;
-                    tx.run_update(&run).await?;
-                    Effect::StopRun { run_id: run.id }.push(tx).await?;
+                    if !run.cancel_requested {
+                        run.cancel_requested = true;
+                        tx.run_update(&run).await?;
+                        Effect::StopRun { run_id: run.id }.push(tx).await?;
+                        noted(tx).await?;
+                    }
                     Ok(Found::Managed(task.id, run.id))
                 })
             })

@@ -1,6 +1,7 @@
 //! Opens and ends claims: runs of agents that Taskyard didn't start. One way for all claiming tools.
 
 use super::check;
+use crate::merge::none_under_way;
 use crate::resolve::Levels;
 use crate::session::{Ending, close_run};
 use crate::view::cut;
@@ -107,6 +108,8 @@ impl Engine {
             return Ok(Claim { run, workflow_prompt, reclaimed: true });
         }
         check_claimable(task)?;
+        // A merge that goes on would make it done under the claimer's hands.
+        none_under_way(tx, task).await?;
         let mut workflow_prompt = Levels::of(tx, task.clone()).await?.workflow_prompt();
         if let Some(asked) = &task.next_prompt {
             let gap = if workflow_prompt.is_empty() { "" } else { "\n\n" };

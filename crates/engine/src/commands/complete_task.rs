@@ -119,8 +119,8 @@ async fn complete(tx: &mut Tx, caller: &Caller, input: &CompleteTask, word: Word
         run.notes = Some(claim::notes("notes", notes)?);
     }
     claim::end(tx, &mut task, &mut run, End { outcome: word.outcome(), cause: summary, review, unmerged_changes }).await?;
-    let claimed_by = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some(Action::TaskClaimed), None, 1).await?;
-    let by_claimer = claimed_by.first().is_none_or(|entry| entry.body.actor == caller.actor);
+    let claimed_by = tx.audit_last(run.workspace_id, &run.id.to_string(), Action::TaskClaimed).await?;
+    let by_claimer = claimed_by.is_none_or(|entry| entry.body.actor == caller.actor);
     let metadata = json!({ "backlog_item_id": task.id, "outcome": word, "status": task.status, "by_claimer": by_claimer });
     // The label is what the caller called itself, which is known of the claimer alone.
     let label = run.actor.as_deref().filter(|_| by_claimer);
@@ -131,8 +131,8 @@ async fn complete(tx: &mut Tx, caller: &Caller, input: &CompleteTask, word: Word
 /// The answer of a claim that has ended already: the one that its end got, whatever became of the item since.
 async fn ended_before(tx: &mut Tx, run: &Run, task: &Task, word: Word) -> Result<CompleteTaskOutput> {
     if run.outcome == Some(word.outcome()) {
-        let ended = tx.audit_page(run.workspace_id, Some(&run.id.to_string()), Some(Action::TaskCompleted), None, 1).await?;
-        let status = ended.first().and_then(|entry| entry.body.metadata["status"].as_str()).map(str::to_owned);
+        let ended = tx.audit_last(run.workspace_id, &run.id.to_string(), Action::TaskCompleted).await?;
+        let status = ended.and_then(|entry| entry.body.metadata["status"].as_str().map(str::to_owned));
         let first = answer(run, task, word);
         return Ok(CompleteTaskOutput { status: status.unwrap_or(first.status), ..first });
     }

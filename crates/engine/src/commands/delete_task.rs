@@ -94,7 +94,7 @@ impl Engine {
 
     /// The other steps. The outer error is the store's, when not even bringing the task back was possible.
     async fn delete_aside(&self, deletion: &Deletion) -> Result<Result<DeleteTaskOutput>> {
-        let deleted = match self.release_task(deletion.task_id).await {
+        let deleted = match self.release_task(&deletion.caller(), deletion.task_id).await {
             Ok(()) => {
                 let (caller, id) = (deletion.caller(), deletion.task_id);
                 self.store().write(move |tx| Box::pin(async move { delete(tx, &caller, id).await })).await
@@ -151,6 +151,13 @@ async fn delete(tx: &mut Tx, caller: &Caller, id: TaskId) -> Result<DeleteTaskOu
         let why = json!({ "fields": ["parent_id"], "reason": format!("{} was deleted", task.short_id) });
         change::audit(tx, caller, child.workspace_id, Action::TaskUpdated, About::Task(child.id), why).await?;
         reparented.push(child.short_id.to_string());
+    }
+    for waiting in tx.blocked_by_me(task.id).await? {
+        let Some(mut waiting) = tx.task_lock(waiting).await? else { continue };
+        tx.blocker_remove(waiting.id, task.id).await?;
+        change::task(tx, &mut waiting, &["blocked_by"]).await?;
+        let why = json!({ "depends_on_task_id": task.id, "reason": format!("{} was deleted", task.short_id) });
+        change::audit(tx, caller, waiting.workspace_id, Action::TaskDependencyRemoved, About::Task(waiting.id), why).await?;
     }
     let snapshots = tx.snapshot_list(Some(task.id), None).await?.iter().map(|snapshot| snapshot.id.to_string()).collect();
     tx.task_delete(task.id).await?;

@@ -6,14 +6,12 @@ use super::list_workspaces;
 use crate::{Caller, Engine};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use taskyard_agents::detect::{Found, detect};
 use taskyard_domain::agent::{Agent, DriverKind, Profile, model_aliases};
 use taskyard_domain::id::ProfileId;
 use taskyard_domain::{Result, Timestamp};
-use taskyard_process::Environment;
+use taskyard_process::{Environment, is_program};
 use taskyard_store::Read;
 
 /// How long what was found is believed.
@@ -198,10 +196,11 @@ fn models(driver: DriverKind) -> Vec<String> {
 /// isn't absolute is looked up in each task's worktree, where nobody can look now.
 pub(crate) fn is_installed(agent: &Agent, env: &Environment) -> bool {
     let Some(name) = agent.command.first() else { return false };
-    let runs = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     if name.contains('/') {
-        return Path::new(name).is_absolute() && runs(Path::new(name));
+        return Path::new(name).is_absolute() && is_program(Path::new(name));
     }
-    let path = agent.env.get("PATH").map(OsStr::new).or_else(|| env.get("PATH"));
-    path.is_some_and(|path| std::env::split_paths(path).any(|folder| runs(&folder.join(name))))
+    match agent.env.get("PATH") {
+        Some(path) => env.clone().with("PATH", path).find(name).is_some(),
+        None => env.find(name).is_some(),
+    }
 }

@@ -1,6 +1,7 @@
 //! `reset_failed_task`: a failed task can be queued again, with its worktree as it is.
 
 use super::locked;
+use crate::merge::check_no_run;
 use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -45,11 +46,12 @@ impl Engine {
 async fn reset(tx: &mut Tx, caller: &Caller, input: ResetFailedTask) -> Result<ResetFailedTaskOutput> {
     let mut task = locked::task(tx, caller, "task_id", &input.task_id).await?;
     if task.status == Status::Failed {
-        let cause = task.failure.take();
+        check_no_run(tx, &task).await?;
+        task.failure = None;
         task.not_before = None;
         task.interruptions = 0;
         change::status(tx, &mut task, Fact::Reset, Context::default()).await?;
-        change::audit(tx, caller, task.workspace_id, Action::TaskReset, About::Task(task.id), json!({ "failure": cause })).await?;
+        change::audit(tx, caller, task.workspace_id, Action::TaskReset, About::Task(task.id), json!({ "status": task.status })).await?;
     } else {
         taskyard_domain::task::next(task.status, Fact::Reset, Context::default())?;
     }

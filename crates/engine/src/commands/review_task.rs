@@ -3,7 +3,7 @@
 use super::locked;
 use super::merge_task::merge;
 use crate::effect::Effect;
-use crate::merge::{MergeView, OnConflict, Outcome, Release, Wish, none_under_way};
+use crate::merge::{MergeView, OnConflict, Outcome, Release, Wish, check_no_run, none_under_way};
 use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -248,6 +248,7 @@ async fn check_reviewable(tx: &mut Tx, task: &Task) -> Result<()> {
             task.short_id, task.status
         )));
     }
+    check_no_run(tx, task).await?;
     none_under_way(tx, task).await
 }
 

@@ -196,7 +196,11 @@ async fn check_revertible(read: &mut Read, task: &Task) -> Result<()> {
     Err(Error::precondition(format!("{} is {}; only a done task's merge can be reverted", task.short_id, task.status)))
 }
 
-async fn check_no_run(read: &mut Read, task: &Task) -> Result<()> {
+/// Refuses while a run of the task is open, an outside agent's claim included.
+///
+/// # Errors
+/// `FAILED_PRECONDITION` with whose it is and the way out.
+pub(crate) async fn check_no_run(read: &mut Read, task: &Task) -> Result<()> {
     let Some(run) = read.run_open_for_task(task.id).await? else { return Ok(()) };
     let who = run.actor.unwrap_or_else(|| "anonymous".into());
     Err(Error::precondition(format!("{} has an open run ({} by {who})", task.short_id, run.kind))

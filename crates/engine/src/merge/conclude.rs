@@ -161,7 +161,7 @@ async fn conclude(tx: &mut Tx, caller: &Caller, done: &mut Concluded, kept: Opti
     let metadata = json!({
         "merge_id": done.record.id, "target": done.record.target, "strategy": done.record.strategy, "before": done.record.target_before,
         "after": done.record.target_after, "tip": done.record.tip, "decided_by": done.record.actor, "is_approval": done.record.is_approval,
-        "status": done.task.status,
+        "status": done.task.status, "worktree_id": done.worktree.id, "reverts": done.record.reverts,
     });
     change::audit(tx, caller, done.record.workspace_id, action, About::Task(done.task.id), metadata).await?;
     Effect::FinishMerge { merge_id: done.record.id }.push(tx).await

@@ -112,6 +112,9 @@ impl Engine {
                 Box::pin(async move {
                     let gone = || Error::not_found("worktree", worktree.id);
                     let mut row = tx.worktree_lock(worktree.id).await?.ok_or_else(gone)?;
+                    if !row.has_folder {
+                        return Ok(());
+                    }
                     row.has_folder = false;
                     row.updated_at = tx.now();
                     tx.worktree_update(&row).await?;

@@ -32,7 +32,7 @@ mod view;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use begin::{OnConflict, Wish, none_under_way};
+pub(crate) use begin::{OnConflict, Wish, check_no_run, none_under_way};
 pub(crate) use bench::Bench;
 pub(crate) use conclude::Concluded;
 pub(crate) use origin::origin;

@@ -85,7 +85,7 @@ impl Engine {
 
     /// Puts away the worktrees of a task that is being deleted. Snapshots what is unsaved; a branch with work of its
     /// own stays.
-    pub(crate) async fn release_task(&self, task: TaskId) -> Result<()> {
+    pub(crate) async fn release_task(&self, caller: &Caller, task: TaskId) -> Result<()> {
         let filter = WorktreeFilter { task: Some(task), ..WorktreeFilter::default() };
         let all = self.store().read(move |read| Box::pin(async move { read.worktree_list(filter).await })).await?;
         for worktree in all.into_iter().filter(|w| w.has_folder || w.state == State::Active) {
@@ -93,7 +93,7 @@ impl Engine {
                 tracing::warn!(path = %worktree.path, "its repository is gone, so a worktree's folder stays as it is");
                 continue;
             }
-            self.put_away(&Caller::system(), worktree.id, Loss::Snapshot("its task was deleted".into())).await?;
+            self.put_away(caller, worktree.id, Loss::Snapshot("its task was deleted".into())).await?;
         }
         Ok(())
     }

@@ -96,15 +96,21 @@ async fn add(tx: &mut Tx, caller: &Caller, input: AgentAdd, environment: &Enviro
     let workspace = handle::workspace(tx, caller, "workspace", input.workspace.as_deref()).await?;
     let mut workspace = tx.workspace_lock(workspace.id).await?.ok_or_else(|| Error::not_found("workspace", workspace.slug))?;
     let name = name(&input.name)?;
-    let (agent, is_new) = save_agent(tx, &workspace, &name, &input).await?;
-    let profile = save_profile(tx, &workspace, &name, &agent, &input).await?;
-    if workspace.default_profile_id.is_none() {
+    let (agent, is_new, agent_changed) = save_agent(tx, &workspace, &name, &input).await?;
+    let (profile, profile_changed) = save_profile(tx, &workspace, &name, &agent, &input).await?;
+    let becomes_default = workspace.default_profile_id.is_none();
+    if becomes_default {
         workspace.default_profile_id = Some(profile.id);
         tx.workspace_update(&workspace).await?;
     }
-    let data = json!({ "agent_id": agent.id, "name": name, "driver": agent.driver, "is_new": is_new });
-    tx.event(NewEvent::new(workspace.id, Kind::AgentSaved).data(data.clone()));
-    change::audit(tx, caller, workspace.id, Action::AgentSaved, About::Agent(agent.id), data).await?;
+    if agent_changed || profile_changed || becomes_default {
+        let data = json!({
+            "agent_id": agent.id, "name": name, "driver": agent.driver, "is_new": is_new, "profile_id": profile.id,
+            "is_default": workspace.default_profile_id == Some(profile.id),
+        });
+        tx.event(NewEvent::new(workspace.id, Kind::AgentSaved).data(data.clone()));
+        change::audit(tx, caller, workspace.id, Action::AgentSaved, About::Agent(agent.id), data).await?;
+    }
     Ok(AgentAddOutput {
         added: is_new,
         updated: !is_new,
@@ -127,13 +133,15 @@ fn warning(agent: &Agent, environment: &Environment) -> Option<String> {
     })
 }
 
-async fn save_agent(tx: &mut Tx, workspace: &Workspace, name: &str, input: &AgentAdd) -> Result<(Agent, bool)> {
+/// Stores the agent; says whether it is new, and whether anything is.
+async fn save_agent(tx: &mut Tx, workspace: &Workspace, name: &str, input: &AgentAdd) -> Result<(Agent, bool, bool)> {
     let driver = DriverKind::read("driver", &input.driver)?;
     let command = command(&input.command)?;
     let known = tx.agent_by_name(workspace.id, name).await?;
     let stored = known.as_ref().map(|agent| agent.env.clone()).unwrap_or_default();
     let env = env(input.env.clone().unwrap_or_default(), &stored)?;
     let is_new = known.is_none();
+    let before = known.clone();
     let agent = match known {
         Some(agent) => Agent { driver, command, env, ..agent },
         None => Agent {
@@ -149,15 +157,17 @@ async fn save_agent(tx: &mut Tx, workspace: &Workspace, name: &str, input: &Agen
             created_at: tx.now(),
         },
     };
+    let changed = before.as_ref() != Some(&agent);
     if is_new {
         tx.agent_insert(&agent).await?;
-    } else {
+    } else if changed {
         tx.agent_update(&agent).await?;
     }
-    Ok((agent, is_new))
+    Ok((agent, is_new, changed))
 }
 
-async fn save_profile(tx: &mut Tx, workspace: &Workspace, name: &str, agent: &Agent, input: &AgentAdd) -> Result<Profile> {
+/// Stores the profile; says whether anything about it is new.
+async fn save_profile(tx: &mut Tx, workspace: &Workspace, name: &str, agent: &Agent, input: &AgentAdd) -> Result<(Profile, bool)> {
     let known = tx.profile_by_name(workspace.id, name).await?;
     if known.as_ref().is_some_and(|profile| profile.agent_id != agent.id) {
         return Err(Error::conflict(format!("name: a profile {name} of another agent exists; choose another name")).with_field("name"));
@@ -186,12 +196,13 @@ async fn save_profile(tx: &mut Tx, workspace: &Workspace, name: &str, agent: &Ag
         auto_commit: input.auto_commit.unwrap_or(true),
         created_at: known.as_ref().map_or_else(|| tx.now(), |profile| profile.created_at),
     };
-    if known.is_some() {
-        tx.profile_update(&profile).await?;
-    } else {
+    let changed = known.as_ref() != Some(&profile);
+    if known.is_none() {
         tx.profile_insert(&profile).await?;
+    } else if changed {
+        tx.profile_update(&profile).await?;
     }
-    Ok(profile)
+    Ok((profile, changed))
 }
 
 fn name(text: &str) -> Result<String> {

@@ -58,7 +58,8 @@ pub(super) async fn by_name(read: &mut Read, workspace: WorkspaceId, name: &str)
 }
 
 async fn remove(tx: &mut Tx, caller: &Caller, input: AgentRemove) -> Result<AgentRemoveOutput> {
-    let mut workspace = handle::workspace(tx, caller, "workspace", input.workspace.as_deref()).await?;
+    let found = handle::workspace(tx, caller, "workspace", input.workspace.as_deref()).await?;
+    let mut workspace = tx.workspace_lock(found.id).await?.ok_or_else(|| Error::not_found("workspace", found.slug))?;
     let agent = by_name(tx, workspace.id, &input.name).await?;
     let profiles = tx.profile_list(workspace.id).await?;
     let profiles: Vec<ProfileId> = profiles.into_iter().filter(|profile| profile.agent_id == agent.id).map(|profile| profile.id).collect();
@@ -68,7 +69,8 @@ async fn remove(tx: &mut Tx, caller: &Caller, input: AgentRemove) -> Result<Agen
             .with_details(json!({ "users": users }))
             .with_hint("set another agent_profile_id there first, or clear it"));
     }
-    if workspace.default_profile_id.is_some_and(|id| profiles.contains(&id)) {
+    let was_default = workspace.default_profile_id.is_some_and(|id| profiles.contains(&id));
+    if was_default {
         workspace.default_profile_id = None;
         tx.workspace_update(&workspace).await?;
     }
@@ -76,7 +78,7 @@ async fn remove(tx: &mut Tx, caller: &Caller, input: AgentRemove) -> Result<Agen
         tx.profile_delete(profile).await.map_err(|error| worked(error, &agent))?;
     }
     tx.agent_delete(agent.id).await.map_err(|error| worked(error, &agent))?;
-    let data = json!({ "agent_id": agent.id, "name": agent.name, "removed": true });
+    let data = json!({ "agent_id": agent.id, "name": agent.name, "removed": true, "was_default": was_default });
     tx.event(NewEvent::new(workspace.id, Kind::AgentSaved).data(data.clone()));
     change::audit(tx, caller, workspace.id, Action::AgentRemoved, About::Agent(agent.id), data).await?;
     Ok(AgentRemoveOutput { removed: true, agent_id: agent.id.to_string(), name: agent.name })

@@ -80,7 +80,8 @@ async fn release(tx: &mut Tx, caller: &Caller, agent: &Agent) -> Result<Vec<Stri
             Err(error) if error.class == Class::FailedPrecondition => continue,
             Err(error) => return Err(error),
         }
-        let Some(mut task) = tx.task_lock(levels.task.id).await? else { continue };
+        // It may have started in this moment.
+        let Some(mut task) = tx.task_lock(levels.task.id).await?.filter(|task| task.not_before.is_some()) else { continue };
         task.not_before = None;
         change::task(tx, &mut task, &["not_before"]).await?;
         let why = json!({ "fields": ["not_before"], "reason": format!("{} works again", agent.name) });

@@ -149,7 +149,7 @@ async fn conclude(engine: &Engine, facts: &Loaded, ground: &Ground, learnt: &Lea
         Err(error) => return Ending { exit_code: learnt.exit_code, ..error.into() },
     };
     let well = turn_well && limit.is_none() && !learnt.stalled_out;
-    let changes = match engine.take_stock(facts.profile.auto_commit && well, &facts.levels.task, ground, recorder).await {
+    let changes = match engine.take_stock(facts.run.id, facts.profile.auto_commit && well, &facts.levels.task, ground, recorder).await {
         Ok(changes) => changes,
         Err(error) => return Ending { exit_code: learnt.exit_code, ..error.into() },
     };

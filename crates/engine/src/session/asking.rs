@@ -46,7 +46,7 @@ impl Engine {
                     tx.question_insert(&question).await?;
                     let data = json!({ "question_id": id, "kind": question.kind, "title": question.title });
                     tx.event(NewEvent::new(run.workspace_id, Kind::QuestionAsked).task(run.task_id).run(run_id).session(run.session_id).data(data));
-                    let metadata = json!({ "kind": question.kind, "title": question.title, "run_id": run_id });
+                    let metadata = json!({ "kind": question.kind, "tool": question.body["kind"], "run_id": run_id });
                     let about = About::Question(id, run.task_id);
                     change::audit(tx, &Caller::system(), run.workspace_id, Action::QuestionAsked, about, metadata).await?;
                     run.state = run::next(run.state, run::Fact::Asked)?;
@@ -65,11 +65,12 @@ impl Engine {
             .write(move |tx| {
                 Box::pin(async move {
                     let mut run = open_run(tx, run_id).await?;
-                    for mut open in tx.question_open_for_run(run_id).await? {
-                        if open.request_id.as_deref() == Some(&request_id) {
-                            void(tx, &mut open, "the agent took it back").await?;
-                        }
-                    }
+                    let open = tx.question_open_for_run(run_id).await?;
+                    // One that was answered in this moment isn't open any more, and the run goes on by its answer.
+                    let Some(mut taken) = open.into_iter().find(|open| open.request_id.as_deref() == Some(&request_id)) else {
+                        return Ok(());
+                    };
+                    void(tx, &mut taken, "the agent took it back").await?;
                     go_on(tx, &mut run).await
                 })
             })

@@ -83,7 +83,8 @@ impl Engine {
                         note_limit(tx, agent, &run, &mut task, &ending, &settings).await?;
                     }
                     end_for_task(tx, &mut task, &ending, &settings).await?;
-                    let data = json!({ "outcome": ending.outcome, "cause": ending.cause, "task_status": task.status });
+                    // The cause, which may be the agent's words, is the run's.
+                    let data = json!({ "outcome": ending.outcome, "task_status": task.status });
                     change::audit(tx, &Caller::system(), run.workspace_id, Action::RunEnded, About::Run(run.id, run.task_id), data).await
                 })
             })
@@ -176,7 +177,7 @@ async fn note_limit(tx: &mut Tx, mut agent: Agent, run: &Run, task: &mut Task, e
         let data = json!({ "agent_id": agent.id, "until": until, "reason": limit.message });
         tx.event(NewEvent::new(run.workspace_id, Kind::AgentLimited).task(run.task_id).run(run.id).data(data));
         tx.agent_update(&agent).await?;
-        let metadata = json!({ "name": agent.name, "until": until, "reason": limit.message, "run_id": run.id });
+        let metadata = json!({ "name": agent.name, "until": until, "run_id": run.id });
         return change::audit(tx, &Caller::system(), run.workspace_id, Action::AgentLimited, About::Agent(agent.id), metadata).await;
     }
     let went_through = matches!(ending.outcome, Outcome::Succeeded | Outcome::NoChanges);
@@ -185,6 +186,8 @@ async fn note_limit(tx: &mut Tx, mut agent: Agent, run: &Run, task: &mut Task, e
         agent.limited_until = None;
         agent.limit_reason = None;
         tx.agent_update(&agent).await?;
+        let data = json!({ "agent_id": agent.id, "limited_until": null });
+        tx.event(NewEvent::new(run.workspace_id, Kind::AgentLimited).task(run.task_id).run(run.id).data(data));
         let metadata = json!({ "name": agent.name, "reason": "a run went through", "run_id": run.id });
         change::audit(tx, &Caller::system(), run.workspace_id, Action::AgentUnlimited, About::Agent(agent.id), metadata).await?;
     }

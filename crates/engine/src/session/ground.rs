@@ -205,7 +205,7 @@ impl Engine {
                 Box::pin(async move {
                     tx.worktree_insert(&row).await?;
                     let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit });
-                    note(tx, &row, Action::WorktreePlanned, metadata).await
+                    note(tx, &row, None, Action::WorktreePlanned, metadata).await
                 })
             })
             .await?;
@@ -250,7 +250,7 @@ impl Engine {
                 Box::pin(async move {
                     tx.worktree_update(&row).await?;
                     let metadata = json!({ "from": from, "path": row.path, "branch": row.branch, "reason": "something else was there" });
-                    note(tx, &row, Action::WorktreeMoved, metadata).await
+                    note(tx, &row, None, Action::WorktreeMoved, metadata).await
                 })
             })
             .await
@@ -344,14 +344,21 @@ impl Engine {
                     row.updated_at = now;
                     tx.worktree_update(&row).await?;
                     let metadata = json!({ "path": row.path, "branch": row.branch, "base": row.base_commit, "run_id": run.id });
-                    note(tx, &row, Action::WorktreePrepared, metadata).await
+                    note(tx, &row, Some(run.id), Action::WorktreePrepared, metadata).await
                 })
             })
             .await
     }
 
     /// At a run's end: commits what was left, remembers the tip, and says whether anything changed in the run.
-    pub(super) async fn take_stock(&self, commit: bool, task: &Task, ground: &Ground, recorder: &mut Recorder) -> Result<bool> {
+    pub(super) async fn take_stock(
+        &self,
+        run: RunId,
+        commit: bool,
+        task: &Task,
+        ground: &Ground,
+        recorder: &mut Recorder,
+    ) -> Result<bool> {
         // Looked at anew: what was opened before the turn knows only what was so then.
         if let Ok(project) = Repo::open(self.git(), ground.project.root()).await {
             project.check_not_switched_bare().map_err(fold::git)?;
@@ -377,12 +384,12 @@ impl Engine {
         }
         let status = taskyard_git::status::status(&ground.tree, None, &copied).await.map_err(fold::git)?;
         let tip = status.head.oid().cloned();
-        self.note_tip(ground, tip.as_ref()).await?;
+        self.note_tip(run, ground, tip.as_ref()).await?;
         Ok(tip.as_ref() != Some(&ground.start_commit) || !status.changes.is_empty())
     }
 
     /// Remembers the tip that a run left behind.
-    async fn note_tip(&self, ground: &Ground, tip: Option<&Oid>) -> Result<()> {
+    async fn note_tip(&self, run: RunId, ground: &Ground, tip: Option<&Oid>) -> Result<()> {
         let (id, tip) = (ground.worktree.id, tip.map(ToString::to_string));
         self.store()
             .write(move |tx| {
@@ -391,11 +398,16 @@ impl Engine {
                     if row.tip == tip {
                         return Ok(());
                     }
-                    let before = std::mem::replace(&mut row.tip, tip);
+                    let before = std::mem::replace(&mut row.tip, tip).unwrap_or_else(|| row.base_commit.clone());
                     row.updated_at = tx.now();
+                    if row.tip.as_ref() == Some(&before) {
+                        // Known for the first time, and nothing was committed.
+                        tx.bookkeeping();
+                        return tx.worktree_update(&row).await;
+                    }
                     tx.worktree_update(&row).await?;
-                    let metadata = json!({ "branch": row.branch, "tip": row.tip, "before": before });
-                    note(tx, &row, Action::WorktreeAdvanced, metadata).await
+                    let metadata = json!({ "branch": row.branch, "tip": row.tip, "before": before, "run_id": run });
+                    note(tx, &row, Some(run), Action::WorktreeAdvanced, metadata).await
                 })
             })
             .await
@@ -403,8 +415,12 @@ impl Engine {
 }
 
 /// The event and the audit entry of a worktree's change.
-pub(crate) async fn note(tx: &mut Tx, row: &Worktree, action: Action, metadata: Value) -> Result<()> {
+pub(crate) async fn note(tx: &mut Tx, row: &Worktree, run: Option<RunId>, action: Action, metadata: Value) -> Result<()> {
     let data = json!({ "worktree_id": row.id, "state": row.state, "branch": row.branch, "has_folder": row.has_folder });
-    tx.event(NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).data(data));
+    let event = NewEvent::new(row.workspace_id, Kind::WorktreeChanged).task(row.task_id).data(data);
+    tx.event(match run {
+        Some(run) => event.run(run),
+        None => event,
+    });
     change::audit(tx, &Caller::system(), row.workspace_id, action, About::from(row), metadata).await
 }

@@ -300,9 +300,22 @@ async fn what_a_file_cannot_say_is_refused_and_the_rest_goes_in() {
     let outcomes: Vec<String> = yard.import(&files).await.into_iter().map(|file| file.outcome).collect();
     assert_eq!(outcomes, ["refused", "refused", "created", "created", "refused", "refused"]);
     assert_eq!((yard.task("TY-1").await.status.to_string(), yard.task("TY-2").await.status.to_string()), ("ready".into(), "done".into()));
-    let running = folder(&[("3.md", "---\nkind: task\nslug: c\ntitle: C\nstatus: failed\n---\n")]);
-    yard.claim_any().await;
-    assert_eq!(yard.import(&running).await[0].outcome, "conflict", "a file doesn't end a run");
+}
+
+#[tokio::test]
+async fn a_file_does_not_end_a_run() {
+    let yard = Yard::new().await;
+    let mut files = folder(&[("3.md", "---\nkind: task\nslug: c\ntitle: C\nstatus: ready\n---\n")]);
+    yard.import(&files).await;
+    let claim = yard.engine.claim_next_task(&yard.me(), input(json!({ "workspace": "main" }))).await.unwrap();
+    assert_eq!(yard.export(&mut files).await, []);
+    assert!(files["3.md"].contains("status: in_progress"), "{files:?}");
+    for word in ["done", "cancelled", "ready"] {
+        let said = folder(&[("3.md", &files["3.md"].replace("in_progress", word))]);
+        assert_eq!(yard.import(&said).await[0].outcome, "conflict", "{word}");
+        let run = yard.engine.get_run(&yard.me(), input(json!({ "run_id": claim.run_id }))).await.unwrap().run.unwrap();
+        assert_eq!((run.state.as_str(), yard.task("TY-1").await.status.to_string().as_str()), ("running", "in_progress"), "{word}");
+    }
 }
 
 impl Yard {
@@ -311,11 +324,6 @@ impl Yard {
         let all = self.engine.list_backlog(&self.me(), input(json!({ "workspace": "main", "kind": "task" }))).await.unwrap();
         changes["task_id"] = all.items.into_iter().find(|item| item.slug.as_deref() == Some(slug)).unwrap().id.into();
         self.engine.update_task(&self.me(), input(changes)).await.unwrap();
-    }
-
-    async fn claim_any(&self) {
-        let claim = json!({ "workspace": "main" });
-        assert!(self.engine.claim_next_task(&self.me(), input(claim)).await.unwrap().found);
     }
 }
 

@@ -8,26 +8,26 @@ use taskyard_domain::{Class, Clock as _, Error};
 use taskyard_engine::commands::output::{ClaimNextTaskOutput, ClaimTaskOutput, CompleteTaskOutput};
 
 impl Yard {
-    async fn claim(&self, item: &str, more: Value) -> Result<ClaimTaskOutput, Error> {
+    pub async fn claim(&self, item: &str, more: Value) -> Result<ClaimTaskOutput, Error> {
         let mut arguments = json!({ "workspace": "main", "backlog_item_id": item });
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.engine.claim_task(&self.me(), input(arguments)).await
     }
 
-    async fn complete(&self, run: &str, more: Value) -> Result<CompleteTaskOutput, Error> {
+    pub async fn complete(&self, run: &str, more: Value) -> Result<CompleteTaskOutput, Error> {
         let mut arguments = json!({ "workspace": "main", "run_id": run });
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.engine.complete_task(&self.me(), input(arguments)).await
     }
 
-    async fn next(&self, more: Value) -> ClaimNextTaskOutput {
+    pub async fn next(&self, more: Value) -> ClaimNextTaskOutput {
         let mut arguments = json!({ "workspace": "main" });
         arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.engine.claim_next_task(&self.me(), input(arguments)).await.unwrap()
     }
 
     /// Actions and their metadata about `target`, oldest first.
-    async fn audited(&self, target: &str) -> Vec<(String, Value)> {
+    pub async fn audited(&self, target: &str) -> Vec<(String, Value)> {
         let found = self.engine.get_audit_log(&self.me(), input(json!({ "workspace": "main", "target_id": target }))).await.unwrap();
         found.entries.into_iter().rev().map(|entry| (entry.action, entry.metadata)).collect()
     }
@@ -55,6 +55,8 @@ async fn a_claim_opens_a_run_and_gives_prompt_and_item() {
         (run.id.as_str(), run.kind.as_str(), run.actor.as_deref(), run.notes.as_deref()),
         (claimed.run_id.as_str(), "claimed", Some("ada"), Some("on it"))
     );
+    assert_eq!((run.state.as_str(), run.session_id.as_deref(), run.task_id.as_str()), ("running", None, snapshot.id.as_str()));
+    assert_eq!(run.started_at, yard.clock.now());
     let shown = yard.engine.get_task(&yard.me(), input(json!({ "task_id": item }))).await.unwrap();
     assert_eq!(shown.latest_run.map(|run| run.id), Some(claimed.run_id.clone()));
     let reasons = yard.engine.get_queue_state(&yard.me(), input(json!({}))).await.unwrap().reasons;
@@ -71,6 +73,9 @@ async fn the_same_label_claims_again_and_nobody_else_does() {
     let first = yard.claim(&item, json!({ "actor_user_id": "ada", "notes": "one" })).await.unwrap();
     let again = yard.claim(&item, json!({ "actor_user_id": "ada" })).await.unwrap();
     assert!(again.reclaimed && again.run_id == first.run_id);
+    assert_eq!((&again.workflow_prompt, &again.backlog_item.title), (&first.workflow_prompt, &first.backlog_item.title));
+    let runs = yard.engine.list_runs(&yard.me(), input(json!({ "task_id": item }))).await.unwrap().runs;
+    assert_eq!(runs.len(), 1, "one run, however often it is claimed");
     let notes = |run: &taskyard_engine::view::RunView| run.notes.clone();
     let run = || async { yard.engine.list_runs(&yard.me(), input(json!({ "task_id": item }))).await.unwrap().runs.remove(0) };
     assert_eq!(notes(&run().await).as_deref(), Some("one"), "without notes they stay");
@@ -301,6 +306,7 @@ async fn a_late_word_of_the_old_holder_leaves_the_new_ones_claim() {
     let new = yard.claim(&item, json!({ "actor_user_id": "b" })).await.unwrap().run_id;
     assert_eq!(yard.complete(&old, json!({})).await.unwrap_err().class, Class::Conflict);
     assert_eq!(yard.task(&item).await.status, Status::InProgress);
+    assert!(!yard.next(json!({})).await.found, "given back once, taken once");
     let held = yard.claim(&item, json!({ "actor_user_id": "a" })).await.unwrap_err();
     assert_eq!((held.class, held.details.unwrap()["run_id"].as_str()), (Class::AlreadyClaimed, Some(new.as_str())));
     assert!(yard.complete(&new, json!({})).await.unwrap().completed);
@@ -432,6 +438,7 @@ async fn a_claim_stands_for_as_long_as_it_takes() {
     let held = yard.claim(&item, json!({ "actor_user_id": "ada" })).await.unwrap_err();
     let details = held.details.unwrap();
     assert_eq!((held.class, &details["run_id"], &details["actor"]), (Class::AlreadyClaimed, &json!(run), &json!("anonymous")));
+    assert!(!yard.next(json!({})).await.found, "nor is it offered");
     assert!(yard.complete(&run, json!({})).await.unwrap().completed);
 }
 

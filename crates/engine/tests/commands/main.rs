@@ -12,6 +12,7 @@ mod agents;
 mod answers;
 mod audit;
 mod backlog;
+mod claim_rules;
 mod claims;
 mod config;
 mod deletion;

@@ -16,6 +16,8 @@ mod answers;
 mod audit;
 #[path = "../commands/backlog.rs"]
 mod backlog;
+#[path = "../commands/claim_rules.rs"]
+mod claim_rules;
 #[path = "../commands/claims.rs"]
 mod claims;
 #[path = "../commands/config.rs"]

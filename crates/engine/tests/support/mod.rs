@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use taskyard_domain::agent::DriverKind;
 use taskyard_domain::id::{RunId, SessionId, WorkspaceId};
-use taskyard_domain::run::{Kind, Run, Slot, State};
+use taskyard_domain::run::{Kind, Run, State};
 use taskyard_domain::session::{self, Session};
 use taskyard_domain::task::{Status, Task};
-use taskyard_domain::transcript::Usage;
 use taskyard_domain::workspace::Workspace;
 use taskyard_domain::worktree::{self, Worktree};
 use taskyard_domain::{Actor, Clock, Face, Ids};
@@ -273,38 +272,7 @@ impl Yard {
 
 /// An open claim of `task`.
 pub fn claimed(task: &Task, id: RunId, now: Timestamp) -> Run {
-    Run {
-        id,
-        workspace_id: task.workspace_id,
-        task_id: task.id,
-        session_id: None,
-        kind: Kind::Claimed,
-        state: State::Running,
-        outcome: None,
-        cause: None,
-        actor: Some("tester".into()),
-        agent_id: None,
-        profile_id: None,
-        model: None,
-        prompt: String::new(),
-        slot: None::<Slot>,
-        wants_slot: false,
-        cancel_requested: false,
-        waiting_since: None,
-        last_activity_at: now,
-        stalled: false,
-        token_hash: None,
-        pid: None,
-        pid_started: None,
-        node: None,
-        usage: Usage::default(),
-        exit_code: None,
-        notes: None,
-        prior_status: task.status,
-        start_commit: None,
-        started_at: now,
-        ended_at: None,
-    }
+    Run { actor: Some("tester".into()), ..Run::opened(id, task, Kind::Claimed, State::Running, String::new(), now) }
 }
 
 /// An input from what a face passes on.

@@ -24,7 +24,11 @@ pub(super) fn error(id: &Value, code: i64, message: &str) -> Value {
 
 /// An HTTP answer with `body` as JSON.
 pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
-    let mut response = Response::new(Body::from(body.to_string()));
+    json_body(status, Body::from(body.to_string()))
+}
+
+fn json_body(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -33,12 +37,7 @@ pub(super) fn json_response(status: StatusCode, body: &Value) -> Response {
 /// The same, of text that was already written.
 pub(super) fn json_text(status: StatusCode, body: Result<Vec<u8>, serde_json::Error>) -> Response {
     match body {
-        Ok(body) => {
-            let mut response = Response::new(Body::from(body));
-            *response.status_mut() = status;
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            response
-        }
+        Ok(body) => json_body(status, Body::from(body)),
         Err(error) => json_response(StatusCode::INTERNAL_SERVER_ERROR, &self::error(&Value::Null, INTERNAL_ERROR, &error.to_string())),
     }
 }

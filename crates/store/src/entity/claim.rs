@@ -36,12 +36,14 @@ pub struct BacklogFilter {
     pub claimable_at: Option<Timestamp>,
 }
 
-/// Claimable at `$n`: what the queue could start, `ready` as well as `queued`.
+/// Claimable at `$n`: what the queue could start, `ready` as well as `queued`. A limit of the account that would run it here
+/// (`not_before`) doesn't concern an agent from outside.
 fn claimable(now: usize) -> String {
     format!(
         " AND kind = 'task' AND status IN ('ready', 'queued') AND archived_at IS NULL AND manual = 0 \
-         AND (due_at IS NULL OR due_at <= ${now}) AND (not_before IS NULL OR not_before <= ${now}) \
+         AND (due_at IS NULL OR due_at <= ${now}) \
          AND NOT EXISTS (SELECT 1 FROM run WHERE run.task_id = task.id AND run.state <> 'ended') \
+         AND NOT EXISTS (SELECT 1 FROM merge_record m WHERE m.task_id = task.id AND m.state IN ('prepared', 'computed', 'open')) \
          AND NOT EXISTS (SELECT 1 FROM task_blocker b JOIN task other ON other.id = b.blocker_id \
          WHERE b.task_id = task.id AND other.status <> 'done')"
     )
