@@ -61,8 +61,21 @@ async fn furnish() -> (Dispatcher, Vec<String>, Repo, TempDir) {
     let me = Caller::operator(Face::Mcp);
     let list: Value = json!(engine.create_list(&me, from(json!({ "name": "List", "local_path": repo.path() }))).await.unwrap());
     let agent = json!(engine.agent_add(&me, from(json!({ "name": "agent", "driver": "exec", "command": ["true"] }))).await.unwrap());
-    let mut names =
-        vec!["agent", "main", "default", "plan", "List", "MAIN", "ty-1", "HEAD", "2026-12-01T00:00:00Z", "description", "title", "merge", "TY-404"];
+    let mut names = vec![
+        "agent",
+        "main",
+        "default",
+        "plan",
+        "List",
+        "MAIN",
+        "ty-1",
+        "HEAD",
+        "2026-12-01T00:00:00Z",
+        "description",
+        "title",
+        "merge",
+        "TY-404",
+    ];
     names.extend(["file:///nowhere/at/all", "", " ", "ready", "in_progress", "refs/heads/main", "00000000-0000-7000-8000-000000000000"]);
     let mut names: Vec<String> = names.into_iter().map(str::to_owned).collect();
     for title in ["One", "Two", "Three"] {

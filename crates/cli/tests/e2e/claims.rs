@@ -93,7 +93,7 @@ async fn two_servers_on_one_postgresql_give_each_claim_once() {
     two.restart().await;
     let held = two.call("list_backlog", json!({ "workspace": "default", "status": "in_progress", "limit": 200 })).await;
     let still: BTreeSet<&str> = held["items"].as_array().unwrap().iter().map(|item| text(&item["held_by"], "run_id")).collect();
-    assert_eq!((still.len(), held["total"].as_i64().unwrap_or(41)), (41, 41), "{held}");
+    assert_eq!(still.len(), 41, "{held}");
     drop((one, two));
     database.remove().await.unwrap();
 }

@@ -351,14 +351,7 @@ impl Engine {
     }
 
     /// At a run's end: commits what was left, remembers the tip, and says whether anything changed in the run.
-    pub(super) async fn take_stock(
-        &self,
-        run: RunId,
-        commit: bool,
-        task: &Task,
-        ground: &Ground,
-        recorder: &mut Recorder,
-    ) -> Result<bool> {
+    pub(super) async fn take_stock(&self, run: RunId, commit: bool, task: &Task, ground: &Ground, recorder: &mut Recorder) -> Result<bool> {
         // Looked at anew: what was opened before the turn knows only what was so then.
         if let Ok(project) = Repo::open(self.git(), ground.project.root()).await {
             project.check_not_switched_bare().map_err(fold::git)?;

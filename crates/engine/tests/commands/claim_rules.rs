@@ -172,8 +172,7 @@ async fn prompts_are_whole_up_to_64_kb() {
         for next in [false, true] {
             let added = json!({ "list_id": list, "title": "t", "description": "p".repeat(bytes) });
             let item = yard.engine.add_task(&yard.me(), input(added)).await.unwrap().short_id;
-            let answer =
-                if next { json!(yard.next(json!({})).await) } else { json!(yard.claim(&item, json!({})).await.unwrap()) };
+            let answer = if next { json!(yard.next(json!({})).await) } else { json!(yard.claim(&item, json!({})).await.unwrap()) };
             let prompt = answer["workflow_prompt"].as_str().unwrap();
             let is_cut = answer.get("workflow_prompt_truncated").is_some_and(|cut| cut == true);
             assert_eq!((is_cut, prompt.len() < bytes), (cut, cut), "{bytes}, next: {next}");
@@ -251,7 +250,8 @@ async fn a_claim_is_told_of_with_who_asked_and_through_what() {
         yard.engine.complete_task(&me, input(end)).await.unwrap();
         let asked = json!({ "workspace": "main", "target_id": claimed.run_id });
         let entries = yard.engine.get_audit_log(&yard.me(), input(asked)).await.unwrap().entries;
-        let told: Vec<_> = entries.iter().map(|e| (e.action.as_str(), e.actor.as_str(), e.face.as_str(), e.actor_label.as_deref())).collect();
+        let told: Vec<_> =
+            entries.iter().map(|e| (e.action.as_str(), e.actor.as_str(), e.face.as_str(), e.actor_label.as_deref())).collect();
         let by = |action| (action, "operator", face.as_str(), Some("ada"));
         assert_eq!(told, [by("task.completed"), by("task.claimed")]);
     }
@@ -266,7 +266,8 @@ async fn cancelling_ends_a_claim_on_the_record_and_says_so_once() {
     for _ in 0..2 {
         yard.engine.cancel_task(&yard.me(), input(json!({ "task_id": item }))).await.unwrap();
     }
-    let of_claim: Vec<(String, Value)> = yard.audited(&run).await.into_iter().map(|(action, facts)| (action, facts["outcome"].clone())).collect();
+    let of_claim: Vec<(String, Value)> =
+        yard.audited(&run).await.into_iter().map(|(action, facts)| (action, facts["outcome"].clone())).collect();
     assert_eq!(of_claim, [("task.claimed".to_owned(), Value::Null), ("task.completed".to_owned(), json!("cancelled"))]);
     let of_task: Vec<String> = yard.audited(&item).await.into_iter().map(|(action, _)| action).collect();
     assert_eq!(of_task, ["task.created", "task.claimed", "task.cancelled", "task.completed"]);

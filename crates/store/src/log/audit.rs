@@ -89,9 +89,8 @@ impl Read {
     /// The last entry of `workspace` with this action about exactly this.
     pub async fn audit_last(&mut self, workspace: WorkspaceId, target_id: &str, action: Action) -> Result<Option<Entry>> {
         let columns = COLUMNS.join(", ");
-        let sql = format!(
-            "SELECT id, {columns} FROM audit WHERE workspace_id = $1 AND target_id = $2 AND action = $3 ORDER BY id DESC LIMIT 1"
-        );
+        let sql =
+            format!("SELECT id, {columns} FROM audit WHERE workspace_id = $1 AND target_id = $2 AND action = $3 ORDER BY id DESC LIMIT 1");
         let mut values = values![workspace];
         values.extend([text(target_id), text(action.as_str())]);
         let rows = self.conn.fetch(&sql, values).await?;
