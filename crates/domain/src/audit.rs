@@ -70,7 +70,7 @@ crate::vocabulary! {
         TaskClaimed = "task.claimed",
         /// Its claimer claimed it again, with other notes.
         TaskReclaimed = "task.reclaimed",
-        /// A claim of it ended.
+        /// A claim of it ended: by its claimer, by somebody else, or because the task was called off.
         TaskCompleted = "task.completed",
         /// Its deletion began: it is out of the way while its worktrees are put away.
         TaskDeletionBegun = "task.deletion_begun",

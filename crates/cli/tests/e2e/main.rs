@@ -13,6 +13,7 @@
 mod bridge;
 mod cases;
 mod claims;
+mod claims_wire;
 mod command_line;
 mod crash;
 mod follow_up;
