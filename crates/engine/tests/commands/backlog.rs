@@ -207,6 +207,9 @@ async fn each_side_s_changes_reach_the_other() {
         .await
         .unwrap();
     assert!(audited.entries.iter().any(|entry| entry.metadata["file"] == "a/Task-t.md"));
+    let agreed = json!({ "workspace": "main", "target_id": item.id, "action": "backlog.agreed" });
+    let agreed = yard.engine.get_audit_log(&yard.me(), input(agreed)).await.unwrap().entries;
+    assert!(agreed.iter().all(|entry| entry.metadata["slug"] == "t" && entry.target_id == item.id) && !agreed.is_empty());
 }
 
 #[tokio::test]

@@ -105,7 +105,30 @@ async fn what_another_workspace_has_is_not_found_by_any_argument() {
     let claim = engine.claim_task(&me, input(json!({ "workspace": "other", "backlog_item_id": foreign }))).await.unwrap();
     let here = engine.create_list(&me, input(json!({ "name": "Own", "workspace_id": "main" }))).await.unwrap().list_id;
     let own = yard.add(&here, "own").await;
+    let uuid = yard.task(&foreign).await.id;
+    let repository = json!({ "workspace_id": "other", "name": "R", "local_path": yard.foreign_repo().await });
+    let repository = engine.create_list(&me, input(repository)).await.unwrap().repository_id;
+    let profile = json!({ "name": "ada", "driver": "exec", "command": ["true"], "workspace": "other" });
+    let profile = engine.agent_add(&me, input(profile)).await.unwrap().profile_id;
+    let none = engine.get_audit_log(&me, input(json!({ "workspace": "main", "target_id": uuid }))).await.unwrap();
+    assert!(none.entries.is_empty(), "its audit is its own workspace's");
     let not_found = [
+        ("claim_task by UUID", engine.claim_task(&me, input(json!({ "workspace": "main", "backlog_item_id": uuid }))).await.err()),
+        (
+            "create_list",
+            engine.create_list(&me, input(json!({ "workspace_id": "main", "name": "x", "repository_id": repository }))).await.err(),
+        ),
+        ("list_backlog epic", engine.list_backlog(&me, input(json!({ "workspace": "main", "epic_slug": "e" }))).await.err()),
+        (
+            "add_task profile",
+            engine.add_task(&me, input(json!({ "list_id": here, "title": "t", "agent_profile_id": profile }))).await.err(),
+        ),
+        ("list profile", engine.set_list_config(&me, input(json!({ "list_id": here, "agent_profile_id": profile }))).await.err()),
+        ("list repository", engine.set_list_config(&me, input(json!({ "list_id": here, "repository_id": repository }))).await.err()),
+        ("task profile", engine.set_task_config(&me, input(json!({ "task_id": own, "agent_profile_id": profile }))).await.err()),
+        ("agent_remove", engine.agent_remove(&me, input(json!({ "name": "ada", "workspace": "main" }))).await.err()),
+        ("agent_unlimit", engine.agent_unlimit(&me, input(json!({ "name": "ada", "workspace": "main" }))).await.err()),
+        ("audit", engine.get_audit_log(&me, input(json!({ "workspace": "main", "target_id": foreign }))).await.err()),
         ("claim_task", engine.claim_task(&me, input(json!({ "workspace": "main", "backlog_item_id": foreign }))).await.err()),
         ("complete_task", engine.complete_task(&me, input(json!({ "workspace": "main", "run_id": claim.run_id }))).await.err()),
         ("claim_next_task", engine.claim_next_task(&me, input(json!({ "workspace": "main", "workflow_id": list }))).await.err()),
@@ -122,7 +145,8 @@ async fn what_another_workspace_has_is_not_found_by_any_argument() {
         ("add_task", engine.add_task(&me, input(json!({ "list_id": here, "title": "t", "blocked_by": [foreign] }))).await.err()),
     ];
     for (call, error) in not_found {
-        assert_eq!(error.map(|error| error.class), Some(Class::NotFound), "{call}");
+        let error = error.unwrap_or_else(|| panic!("{call} went through"));
+        assert_eq!((error.class, error.field.is_some()), (Class::NotFound, true), "{call}: {error:?}");
     }
 }
 

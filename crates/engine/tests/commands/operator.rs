@@ -26,6 +26,8 @@ async fn workspaces_have_slugs_and_prefixes_of_their_own() {
     for bad in ["", "Upper", "a b", "-a", "a-", &"x".repeat(41), "01890a5d-ac96-774b-bcce-b302099a8057"] {
         assert_eq!(add(bad).await.unwrap_err().field.as_deref(), Some("slug"), "{bad}");
     }
+    let made = json!({ "workspace": "typing", "action": "workspace.created" });
+    assert_eq!(yard.engine.get_audit_log(&yard.me(), input(made)).await.unwrap().entries.len(), 1);
     let renamed = yard.engine.workspace_rename(&yard.me(), input(json!({ "workspace": "typing", "name": "Typing" }))).await.unwrap();
     assert_eq!((renamed.name.as_str(), renamed.slug.as_str(), renamed.created), ("Typing", "typing", false));
 }

@@ -160,6 +160,14 @@ impl Yard {
         (list.list_id, repo)
     }
 
+    /// A repository that no workspace knows yet.
+    pub async fn foreign_repo(&self) -> PathBuf {
+        let path = self.path().join("foreign");
+        let repo = Repo::new().await.unwrap();
+        repo.git(&["clone", "-q", repo.path().to_str().unwrap(), path.to_str().unwrap()]).await.unwrap();
+        path
+    }
+
     /// A task of `list`; its short id.
     pub async fn add(&self, list: &str, title: &str) -> String {
         self.engine.add_task(&self.me(), input(json!({ "list_id": list, "title": title }))).await.unwrap().short_id

@@ -82,6 +82,10 @@ async fn while_one_is_open_nothing_else_happens_to_the_work() {
     assert_eq!((error.class, told(&error)), (Class::FailedPrecondition, json!(path)));
     let discard = about(&work, json!({ "discard_changes": true }));
     assert_eq!(yard.engine.cleanup_task_worktree(&operator(), discard).await.unwrap_err().class, Class::FailedPrecondition);
+    let workspace = yard.row(work.task).await.workspace_id;
+    let claim = json!({ "workspace": workspace, "backlog_item_id": work.short, "actor_user_id": "ada" });
+    let error = yard.engine.claim_task(&operator(), super::yard::input(claim)).await.unwrap_err();
+    assert_eq!((error.class, told(&error)), (Class::FailedPrecondition, json!(path)));
     assert!(Path::new(path).exists() && work.path.exists());
 }
 

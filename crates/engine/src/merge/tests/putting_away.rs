@@ -139,19 +139,24 @@ async fn a_folder_deleted_by_hand_is_cleaned_up_and_merged() {
     assert!(yard.approve(&two).await.unwrap().merged);
 }
 
-#[tokio::test]
-async fn a_process_inside_is_never_pulled_out_from_under() {
-    let yard = Yard::new().await;
-    let work = yard.task("Busy").await;
-    let sleep = taskyard_process::spawn::Spawn {
+/// A process of nobody's that stands in `folder`.
+fn asleep(yard: &Yard, folder: &std::path::Path) -> taskyard_process::Child {
+    let sleep = taskyard_process::Spawn {
         program: "sleep".into(),
         args: vec!["600".into()],
-        cwd: work.path.clone(),
+        cwd: folder.to_owned(),
         env: yard.repo.env().clone(),
         stdin: false,
         marker: None,
     };
-    let mut child = taskyard_process::spawn::spawn(sleep).unwrap();
+    taskyard_process::spawn(sleep).unwrap()
+}
+
+#[tokio::test]
+async fn a_process_inside_is_never_pulled_out_from_under() {
+    let yard = Yard::new().await;
+    let work = yard.task("Busy").await;
+    let mut child = asleep(&yard, &work.path);
     let error = yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({ "discard_changes": true }))).await.unwrap_err();
     assert!(error.class == Class::FailedPrecondition && error.message.contains("live processes"), "{error}");
     assert!(work.path.exists());
@@ -166,6 +171,8 @@ async fn deleting_a_task_keeps_its_unsaved_work_and_its_branch() {
     let tip = yard.work(&work, "b.txt", "b\n").await;
     yard.write(&work, "new.txt", "untracked\n");
     yard.engine.delete_task(&operator(), about(&work, json!({}))).await.unwrap();
+    let told = ["task.created", "task.deletion_begun", "snapshot.taken", "worktree.removed", "task.deleted"];
+    assert_eq!(yard.audited(&work.short).await, told);
     assert!(!work.path.exists());
     assert_eq!(yard.git(&["rev-parse", &work.branch]).await, tip);
     let listed = yard.engine.list_snapshots(&operator(), input(json!({}))).await.unwrap();
@@ -173,4 +180,17 @@ async fn deleting_a_task_keeps_its_unsaved_work_and_its_branch() {
     let id = listed.snapshots[0].snapshot_id.clone();
     let back = yard.engine.restore_snapshot(&operator(), input(json!({ "snapshot_id": id }))).await.unwrap();
     assert!(std::path::Path::new(&back.path).join("new.txt").exists() && back.task_id.is_none());
+}
+
+#[tokio::test]
+async fn a_deletion_that_cannot_be_ended_is_taken_back_and_both_are_told() {
+    let yard = Yard::new().await;
+    let work = yard.task("Stays").await;
+    yard.write(&work, "new.txt", "untracked\n");
+    // Somebody works in there: nothing may be pulled out from under them.
+    let mut child = asleep(&yard, &work.path);
+    yard.engine.delete_task(&operator(), about(&work, json!({}))).await.unwrap_err();
+    assert!(yard.row(work.task).await.archived_at.is_none() && work.path.join("new.txt").exists());
+    assert_eq!(yard.audited(&work.short).await, ["task.created", "task.deletion_begun", "task.deletion_undone"]);
+    child.end(std::time::Duration::ZERO).await;
 }
