@@ -192,6 +192,8 @@ pub fn next(state: State, fact: Fact) -> Result<State> {
         (State::Ended, Fact::Ended) => Ok(State::Ended),
         (State::Ended, _) => Err(Error::conflict("the run has ended")),
         (_, Fact::Ended) => Ok(State::Ended),
+        // An agent may ask before it has said that it holds its prompt.
+        (State::Waiting, Fact::TurnStarted) => Ok(State::Waiting),
         (_, Fact::TurnStarted) => Ok(State::Running),
         (_, Fact::Asked) => Ok(State::Waiting),
         (State::Waiting, Fact::Answered) => Ok(State::Running),
@@ -239,7 +241,7 @@ mod tests {
         use Fact::{Answered, Asked, Ended as End, TurnStarted};
         use State::{Ended, Running, Starting, Waiting};
         let table = [
-            (TurnStarted, [Some(Running), Some(Running), Some(Running), None]),
+            (TurnStarted, [Some(Running), Some(Running), Some(Waiting), None]),
             (Asked, [Some(Waiting), Some(Waiting), Some(Waiting), None]),
             (Answered, [Some(Starting), Some(Running), Some(Running), None]),
             (End, [Some(Ended); 4]),

@@ -81,6 +81,8 @@ pub fn next(state: State, fact: Fact) -> Result<State> {
         Fact::RunOpened if live => Err(Error::conflict("the session has an open run already")),
         Fact::RunOpened => Ok(State::Starting),
         _ if !live => Err(Error::conflict(format!("the session is {state}"))),
+        // An agent may ask before it has said that it holds its prompt.
+        Fact::TurnStarted if state == State::WaitingForInput => Ok(state),
         Fact::TurnStarted => Ok(State::Running),
         Fact::Asked => Ok(State::WaitingForInput),
         Fact::Answered if state == State::WaitingForInput => Ok(State::Running),
@@ -101,7 +103,7 @@ mod tests {
         let live = |s, r, w| [None, Some(s), Some(r), Some(w), None, None, None];
         let table = [
             (Fact::RunOpened, [Some(Starting), None, None, None, Some(Starting), Some(Starting), Some(Starting)]),
-            (Fact::TurnStarted, live(Running, Running, Running)),
+            (Fact::TurnStarted, live(Running, Running, WaitingForInput)),
             (Fact::Asked, live(WaitingForInput, WaitingForInput, WaitingForInput)),
             (Fact::Answered, live(Starting, Running, Running)),
             (Fact::RunSucceeded, live(Completed, Completed, Completed)),

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use taskyard_domain::audit::{About, Action, NewEntry};
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::WorkspaceId;
+use taskyard_domain::run::Run;
 use taskyard_domain::task::{self, Context, Fact, Task};
 use taskyard_domain::{Error, Result};
 use taskyard_store::Tx;
@@ -49,8 +50,13 @@ pub(crate) async fn audit(
     audit_as(tx, caller, None, workspace, action, target, metadata).await
 }
 
+/// Writes an audit entry about a run or claim, with the label that the caller gave for itself.
+pub(crate) async fn audit_run(tx: &mut Tx, caller: &Caller, label: Option<&str>, run: &Run, action: Action, metadata: Value) -> Result<()> {
+    audit_as(tx, caller, label, run.workspace_id, action, About::from(run), metadata).await
+}
+
 /// Writes an audit entry with the label that the caller gave for itself.
-pub(crate) async fn audit_as(
+async fn audit_as(
     tx: &mut Tx,
     caller: &Caller,
     label: Option<&str>,

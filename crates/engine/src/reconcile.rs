@@ -15,7 +15,7 @@ use taskyard_domain::id::WorktreeId;
 use taskyard_domain::run::{self, Run};
 use taskyard_domain::worktree::{State, Worktree};
 use taskyard_domain::{Result, Timestamp};
-use taskyard_git::worktree::Plan;
+use taskyard_git::worktree::{self, Plan, PutBack};
 use taskyard_git::{Error as Git, Repo};
 use taskyard_store::{IDEMPOTENCY_HOURS, WorktreeFilter};
 
@@ -101,39 +101,38 @@ impl Engine {
         node.split(':').next().unwrap_or_default() == self.node_family()
     }
 
-    /// Worktrees whose making was cut short and that no open run is making: taken away again, or taken over where git
-    /// had finished them.
+    /// Worktrees whose making was cut short, or whose folder was being put back, and that no open run is making: taken away
+    /// again, or taken over where git had finished them.
     async fn reconcile_worktrees(&self) -> Result<()> {
-        let halves = self
+        let unsettled = self
             .store()
             .read(|read| {
                 Box::pin(async move {
-                    let mut halves = Vec::new();
-                    for worktree in read.worktree_list(WorktreeFilter { state: Some(State::Active), ..WorktreeFilter::default() }).await? {
-                        if !worktree.is_ready && read.run_open_for_task(worktree.task_id).await?.is_none() {
+                    let mut unsettled = Vec::new();
+                    for worktree in read.worktree_list(WorktreeFilter::default()).await?.into_iter().filter(is_unsettled) {
+                        if read.run_open_for_task(worktree.task_id).await?.is_none() {
                             let repository = read.repository_fetch(worktree.repository_id).await?;
-                            halves.push((worktree, repository.and_then(|r| r.local_path)));
+                            unsettled.push((worktree, repository.and_then(|r| r.local_path)));
                         }
                     }
-                    Ok(halves)
+                    Ok(unsettled)
                 })
             })
             .await?;
-        for (worktree, path) in halves {
-            if let Err(error) = self.discard_half_made(worktree, path).await {
-                tracing::warn!(%error, "a half-made worktree couldn't be taken away; the next start tries again");
+        for (worktree, path) in unsettled {
+            if let Err(error) = self.settle_worktree_row(worktree, path).await {
+                tracing::warn!(%error, "a worktree whose making was cut off couldn't be settled; the next start tries again");
             }
         }
         Ok(())
     }
 
-    /// The worktree as it is now, if it is still half-made and nobody's.
-    async fn half_made(&self, id: WorktreeId) -> Result<Option<Worktree>> {
+    /// The worktree as it is now, if it is still unsettled and nobody's.
+    async fn still_unsettled(&self, id: WorktreeId) -> Result<Option<Worktree>> {
         self.store()
             .read(move |read| {
                 Box::pin(async move {
-                    let found = read.worktree_fetch(id).await?.filter(|w| w.state == State::Active && !w.is_ready);
-                    let Some(worktree) = found else { return Ok(None) };
+                    let Some(worktree) = read.worktree_fetch(id).await?.filter(is_unsettled) else { return Ok(None) };
                     let is_free = read.run_open_for_task(worktree.task_id).await?.is_none();
                     Ok(is_free.then_some(worktree))
                 })
@@ -141,33 +140,51 @@ impl Engine {
             .await
     }
 
-    async fn discard_half_made(&self, worktree: Worktree, path: Option<String>) -> Result<()> {
+    async fn settle_worktree_row(&self, worktree: Worktree, path: Option<String>) -> Result<()> {
         let _turn = self.ground_turn(worktree.task_id).await;
         // A run that was opened meanwhile stands on it, or is about to.
-        let Some(mut worktree) = self.half_made(worktree.id).await? else { return Ok(()) };
+        let Some(mut worktree) = self.still_unsettled(worktree.id).await? else { return Ok(()) };
+        let was_ready = worktree.is_ready;
         if let Some(path) = path {
             let project = Repo::open(self.git(), Path::new(&path)).await.map_err(fold::git)?;
             let plan = Plan { path: PathBuf::from(&worktree.path), branch: worktree.branch.clone() };
-            match taskyard_git::worktree::discard_half_made(&project, &plan).await {
-                // Git had finished it, so it may hold something: it stands from now on, and the next run furnishes it.
-                Err(Git::Unsaved { .. }) => worktree.is_ready = true,
-                other => other.map_err(fold::git)?,
-            }
+            worktree.has_folder = if was_ready {
+                worktree::settle_put_back(&project, &plan).await.map_err(fold::git)? == PutBack::Stands
+            } else {
+                match worktree::discard_half_made(&project, &plan).await {
+                    // Git had finished it, so it may hold something: it stands from now on, and the next run furnishes it.
+                    Err(Git::Unsaved { .. }) => true,
+                    other => other.map(|()| false).map_err(fold::git)?,
+                }
+            };
         }
-        worktree.has_folder = worktree.is_ready;
+        worktree.is_ready = was_ready || worktree.has_folder;
         if !worktree.is_ready {
             worktree.state = State::Discarded;
+        } else if !worktree.has_folder {
+            // Its folder is as gone as the record says.
+            return Ok(());
         }
         worktree.updated_at = self.now();
         self.store()
             .write(move |tx| {
                 Box::pin(async move {
                     tx.worktree_update(&worktree).await?;
-                    let action = if worktree.is_ready { Action::WorktreeAdopted } else { Action::WorktreeDiscarded };
+                    let action = if worktree.has_folder { Action::WorktreeAdopted } else { Action::WorktreeDiscarded };
                     let metadata = json!({ "path": worktree.path, "branch": worktree.branch, "reason": "its making was cut off" });
                     note(tx, &worktree, None, action, metadata).await
                 })
             })
             .await
+    }
+}
+
+/// Whether git may have made something of the worktree that isn't recorded: it isn't ready yet, or it has a folder that it
+/// is said not to have.
+fn is_unsettled(worktree: &Worktree) -> bool {
+    match worktree.state {
+        State::Active if !worktree.is_ready => true,
+        State::Active | State::Kept => !worktree.has_folder && Path::new(&worktree.path).exists(),
+        State::Merged | State::Discarded => false,
     }
 }

@@ -375,6 +375,40 @@ pub async fn discard_half_made(repo: &Repo, plan: &Plan) -> Result<()> {
     refs::delete_branch_if_reached(repo, &plan.branch).await.map(|_| ())
 }
 
+/// What a folder that was being put back when a crash came is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PutBack {
+    /// Git had finished it, and it may hold something.
+    Stands,
+    /// It isn't there: git hadn't come to it, or what it had begun was cleared. The branch is as it was.
+    Gone,
+}
+
+/// Settles a worktree whose folder [`attach`] was putting back when a crash came. A folder that isn't registered here
+/// is somebody else's and left alone. Takes the repository's lock.
+///
+/// # Errors
+/// [`Error::Io`]; git's.
+pub async fn settle_put_back(repo: &Repo, plan: &Plan) -> Result<PutBack> {
+    let _lock = repo.lock().await;
+    let place = resolved(&plan.path);
+    let Some(dir) = admin_dir(repo, &place).filter(|_| place.is_dir()) else { return Ok(PutBack::Gone) };
+    if dir.join(FINISHED).exists() {
+        return Ok(PutBack::Stands);
+    }
+    // Git locks a worktree while it fills it.
+    if dir.join("locked").exists() {
+        discard(repo, &place).await?;
+        return Ok(PutBack::Gone);
+    }
+    match finish(repo, plan).await {
+        Ok(_) => Ok(PutBack::Stands),
+        // On another branch: somebody put it there.
+        Err(Error::Isolation { .. }) => Ok(PutBack::Gone),
+        Err(error) => Err(error),
+    }
+}
+
 /// Removes a registered worktree's folder and registration; a folder that isn't registered here is left alone.
 async fn discard(repo: &Repo, place: &Path) -> Result<()> {
     if let Some(dir) = admin_dir(repo, place) {

@@ -90,7 +90,7 @@ impl Engine {
                         }
                         noted(tx).await?;
                         let metadata = json!({ "backlog_item_id": task.id, "outcome": Outcome::Cancelled, "status": task.status, "by_claimer": false });
-                        change::audit(tx, &caller, task.workspace_id, Action::TaskCompleted, About::from(&run), metadata).await?;
+                        change::audit_run(tx, &caller, None, &run, Action::TaskCompleted, metadata).await?;
                         return Ok(Found::Claimed(task.id, run.id));
                     }
                     if !run.cancel_requested {

@@ -8,7 +8,7 @@ use crate::view::cut;
 use crate::{Caller, Engine, change};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use taskyard_domain::audit::{About, Action};
+use taskyard_domain::audit::Action;
 use taskyard_domain::event::{Kind as EventKind, NewEvent};
 use taskyard_domain::id::RunId;
 use taskyard_domain::run::{Kind, Outcome, Run, State};
@@ -121,16 +121,7 @@ impl Engine {
         let data = json!({ "kind": run.kind, "actor": run.actor });
         tx.event(NewEvent::new(task.workspace_id, EventKind::RunOpened).task(task.id).run(run.id).data(data));
         let metadata = json!({ "backlog_item_id": task.id, "prior_status": run.prior_status });
-        change::audit_as(
-            tx,
-            caller,
-            run.actor.as_deref(),
-            task.workspace_id,
-            Action::TaskClaimed,
-            About::Claim(run.id, run.task_id),
-            metadata,
-        )
-        .await?;
+        change::audit_run(tx, caller, run.actor.as_deref(), &run, Action::TaskClaimed, metadata).await?;
         Ok(Claim { run, workflow_prompt, reclaimed: false })
     }
 
@@ -153,16 +144,7 @@ async fn reclaimed(tx: &mut Tx, caller: &Caller, task: &Task, mut run: Run, clai
         let event = NewEvent::new(task.workspace_id, EventKind::RunChanged).task(task.id).run(run.id);
         tx.event(event.data(json!({ "state": run.state, "fields": ["notes"] })));
         let metadata = json!({ "backlog_item_id": task.id, "fields": ["notes"] });
-        change::audit_as(
-            tx,
-            caller,
-            run.actor.as_deref(),
-            task.workspace_id,
-            Action::TaskReclaimed,
-            About::Claim(run.id, run.task_id),
-            metadata,
-        )
-        .await?;
+        change::audit_run(tx, caller, run.actor.as_deref(), &run, Action::TaskReclaimed, metadata).await?;
     }
     Ok(run)
 }

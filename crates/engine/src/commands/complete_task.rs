@@ -4,7 +4,7 @@ use super::claim::{self, End};
 use crate::{Caller, Engine, change, handle};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use taskyard_domain::audit::{About, Action};
+use taskyard_domain::audit::Action;
 use taskyard_domain::id::RunId;
 use taskyard_domain::run::{Kind, Outcome, Run};
 use taskyard_domain::task::Task;
@@ -124,7 +124,7 @@ async fn complete(tx: &mut Tx, caller: &Caller, input: &CompleteTask, word: Word
     let metadata = json!({ "backlog_item_id": task.id, "outcome": word, "status": task.status, "by_claimer": by_claimer });
     // The label is what the caller called itself, which is known of the claimer alone.
     let label = run.actor.as_deref().filter(|_| by_claimer);
-    change::audit_as(tx, caller, label, run.workspace_id, Action::TaskCompleted, About::Claim(run.id, run.task_id), metadata).await?;
+    change::audit_run(tx, caller, label, &run, Action::TaskCompleted, metadata).await?;
     Ok(answer(&run, &task, word))
 }
 

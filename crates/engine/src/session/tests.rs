@@ -127,3 +127,39 @@ async fn a_worktree_that_git_had_finished_before_the_crash_is_taken_over_and_one
     assert_eq!(yard.audited(planned.worktree).await, ["worktree.discarded"], "once");
     assert_eq!(yard.stand(finished.task).await.unwrap().id, finished.worktree);
 }
+
+/// Found by torture: the folder is made before it is recorded.
+#[tokio::test]
+async fn a_folder_that_was_being_put_back_at_the_crash_is_taken_over_or_cleared() {
+    let yard = Yard::new().await;
+    let (finished, unmarked, begun) = (yard.task("One").await, yard.task("Two").await, yard.task("Three").await);
+    for work in [&finished, &unmarked, &begun] {
+        let tip = yard.work(work, "b.txt", &work.short).await;
+        yard.engine.cleanup_task_worktree(&operator(), about(work, json!({}))).await.unwrap();
+        assert!(!work.path.exists());
+        yard.stand(work.task).await.unwrap();
+        let admin = yard.repo.git_in(&work.path, &["rev-parse", "--absolute-git-dir"]).await.unwrap();
+        let admin = Path::new(admin.trim());
+        if work.short != finished.short {
+            std::fs::remove_file(admin.join("taskyard-finished")).unwrap();
+        }
+        if work.short == begun.short {
+            std::fs::write(admin.join("locked"), "initializing").unwrap();
+            std::fs::remove_file(work.path.join("b.txt")).unwrap();
+        }
+        assert_eq!((yard.worktree(work.worktree).await.has_folder, yard.git(&["rev-parse", &work.branch]).await), (false, tip));
+    }
+    for _ in 0..2 {
+        yard.restarted().reconcile_start().await.unwrap();
+        for (work, stands) in [(&finished, true), (&unmarked, true), (&begun, false)] {
+            let row = yard.worktree(work.worktree).await;
+            assert_eq!((row.state, row.has_folder, work.path.exists()), (State::Active, stands, stands), "{}", work.short);
+            let told: &[&str] = if stands { &["worktree.removed", "worktree.adopted"] } else { &["worktree.removed"] };
+            assert_eq!(yard.audited(work.worktree).await, told);
+        }
+    }
+    assert_eq!(yard.git(&["worktree", "list"]).await.lines().count(), 3);
+    for work in [&finished, &unmarked, &begun] {
+        assert_eq!(std::fs::read_to_string(Path::new(&yard.stand(work.task).await.unwrap().path).join("b.txt")).unwrap(), work.short);
+    }
+}
