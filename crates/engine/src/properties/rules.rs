@@ -232,7 +232,9 @@ fn can_start(state: &Value, now: Timestamp, resumed: usize) -> Vec<String> {
     let mut tasks: Vec<&Value> = queued(state).collect();
     tasks.sort_by(|a, b| {
         let order = |task: &Value| task["sort_order"].as_f64().unwrap_or_default();
-        order(a).total_cmp(&order(b)).then_with(|| (text(a, "created_at"), text(a, "id")).cmp(&(text(b, "created_at"), text(b, "id"))))
+        // Not as texts: a whole second has no fraction, and would come after its own.
+        let made = |task: &Value| text(task, "created_at").parse::<Timestamp>().ok();
+        order(a).total_cmp(&order(b)).then_with(|| (made(a), text(a, "id")).cmp(&(made(b), text(b, "id"))))
     });
     let mut start = Vec::new();
     for task in tasks {
