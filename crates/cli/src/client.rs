@@ -3,6 +3,7 @@
 use crate::args::Global;
 use crate::discover;
 use crate::fail::{Result, machine};
+use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 use taskyard_domain::Error;
 use taskyard_domain::id::ListId;
@@ -67,6 +68,11 @@ impl Client {
             Error::unavailable(format!("the server at {} doesn't answer: {error}", self.url)).with_hint("start it with `taskyard serve`")
         };
         let mut request = self.http.post(format!("{}/api/internal/call/{operation}", self.url)).json(&without_nulls(arguments));
+        // Workspaces are named by the arguments of the operations about them.
+        if let Some(workspace) = self.workspace.as_deref().filter(|_| !operation.starts_with("workspace_")) {
+            let name = HeaderValue::from_str(workspace).map_err(|_| Error::not_found("workspace", workspace).with_field("workspace"))?;
+            request = request.header("taskyard-workspace", name);
+        }
         if let Some(token) = std::env::var("TASKYARD_TOKEN").ok().filter(|t| !t.is_empty()) {
             request = request.bearer_auth(token);
         }

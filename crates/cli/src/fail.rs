@@ -14,7 +14,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Verdict {
     /// All is well: exit code 0.
     Good,
-    /// What was waited for didn't come to what was hoped: exit code 1.
+    /// What was waited for or asked for wasn't to be had: exit code 1.
     Bad,
 }
 

@@ -32,7 +32,7 @@ pub async fn run(cli: Cli) -> Result<Verdict> {
         Command::Task(command) => return task::run(&Client::find(&global)?, &show, command).await,
         Command::Queue { command } => queue(&Client::find(&global)?, &show, command).await,
         Command::Claim(flags) => claim::claim(&Client::find(&global)?, &show, flags).await,
-        Command::Next(flags) => claim::next(&Client::find(&global)?, &show, flags).await,
+        Command::Next(flags) => return claim::next(&Client::find(&global)?, &show, flags).await,
         Command::Complete(flags) => claim::complete(&Client::find(&global)?, &show, flags).await,
         Command::Backlog(command) => backlog::run(&Client::find(&global)?, &show, command).await,
         Command::Workspace(command) => claim::workspaces(&Client::find(&global)?, &show, command).await,

@@ -202,14 +202,36 @@ impl File {
     }
 
     /// The file's text with what differs in `fields`; the very same text when nothing does.
-    pub fn with(&self, fields: &Fields) -> String {
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` where its front matter is written in a way that can't be changed without changing more: fields
+    /// within braces or set in, anchors that other fields name, comments within a value.
+    pub fn with(&self, fields: &Fields) -> Result<String> {
         let differing: Vec<Field> = Field::ALL.iter().copied().filter(|field| !self.fields.agrees(fields, *field)).collect();
         let mut changes = Vec::new();
         for field in differing.iter().filter(|field| **field != Field::Body) {
             changes.push((field.as_str(), fields.text(*field)));
         }
         let body = differing.contains(&Field::Body).then_some(fields.body.as_str());
-        self.front.rewrite(&self.text, &changes, body)
+        let text = self.front.rewrite(&self.text, &changes, body);
+        let same = |again: &File| Field::ALL.iter().all(|field| again.fields.agrees(fields, *field)) && self.keeps(again, &changes);
+        match File::parse(&text) {
+            Ok(Some(again)) if same(&again) => Ok(text),
+            _ => {
+                let names: Vec<&str> = differing.iter().map(|field| field.as_str()).collect();
+                Err(Error::precondition(format!(
+                    "{} can't be changed in the way its front matter is written: change it by hand, with a line `name: value` for each field",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Whether `again` is this item and says the same beside `changes`, comments included.
+    fn keeps(&self, again: &File, changes: &[(&str, Option<String>)]) -> bool {
+        let names: Vec<&str> = changes.iter().map(|(name, _)| *name).collect();
+        let is_same = self.front.others(&self.text, &names) == again.front.others(&again.text, &names);
+        is_same && (self.kind, &self.slug) == (again.kind, &again.slug)
     }
 
     /// A new file.

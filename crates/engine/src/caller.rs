@@ -12,17 +12,24 @@ pub struct Caller {
     pub actor: Actor,
     /// Through which face.
     pub face: Face,
+    /// The one workspace that a person said this call is about: nothing of another exists for it.
+    pub within: Option<WorkspaceId>,
 }
 
 impl Caller {
     /// The operator on loopback.
     pub fn operator(face: Face) -> Self {
-        Self { actor: Actor::Operator, face }
+        Self { actor: Actor::Operator, face, within: None }
     }
 
     /// Taskyard itself.
     pub fn system() -> Self {
-        Self { actor: Actor::System, face: Face::Engine }
+        Self { actor: Actor::System, face: Face::Engine, within: None }
+    }
+
+    /// The workspace that the caller is confined to: a run's own, or the one that a person named.
+    pub fn workspace_id(&self) -> Option<WorkspaceId> {
+        self.actor.workspace_id().or(self.within)
     }
 
     /// The run that calls, if a run calls.
@@ -55,7 +62,7 @@ impl Caller {
     /// # Errors
     /// `NOT_FOUND`.
     pub fn require_workspace(&self, workspace: WorkspaceId, what: &str, handle: &str) -> Result<()> {
-        match self.actor.workspace_id() {
+        match self.workspace_id() {
             Some(own) if own != workspace => Err(Error::not_found(what, handle)),
             _ => Ok(()),
         }
@@ -79,6 +86,18 @@ pub(crate) fn new_token() -> String {
 }
 
 impl Engine {
+    /// The same caller confined to the workspace of this slug or UUID.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a workspace that isn't there, or isn't the caller's.
+    pub async fn confined(&self, caller: Caller, workspace: &str) -> Result<Caller> {
+        let (owned, handle) = (caller.clone(), workspace.to_owned());
+        let found = self
+            .store()
+            .read(move |read| Box::pin(async move { crate::handle::workspace(read, &owned, "workspace", Some(&handle)).await }));
+        Ok(Caller { within: Some(found.await?.id), ..caller })
+    }
+
     /// Finds out who calls: the run of a bearer token, else the operator (callers reach us on loopback only).
     ///
     /// # Errors
@@ -92,7 +111,7 @@ impl Engine {
                 .with_hint("a run's token dies with the run; call without a token as the operator")
         })?;
         let actor = Actor::Run { workspace_id: run.workspace_id, run_id: run.id, session_id: run.session_id, task_id: run.task_id };
-        Ok(Caller { actor, face })
+        Ok(Caller { actor, face, within: None })
     }
 }
 
@@ -106,7 +125,7 @@ mod tests {
         let own = WorkspaceId(Uuid::from_u128(1));
         let actor =
             Actor::Run { workspace_id: own, run_id: RunId(Uuid::from_u128(2)), session_id: None, task_id: TaskId(Uuid::from_u128(3)) };
-        let caller = Caller { actor, face: Face::Mcp };
+        let caller = Caller { actor, face: Face::Mcp, within: None };
         assert_eq!(caller.require_person("merge").unwrap_err().class, taskyard_domain::Class::Forbidden);
         assert!(caller.require_workspace(own, "task", "x").is_ok());
         assert!(caller.require_workspace(WorkspaceId(Uuid::from_u128(9)), "task", "x").is_err());

@@ -59,7 +59,7 @@ pub(crate) struct Deletion {
 impl Deletion {
     /// Who deletes.
     pub(crate) fn caller(&self) -> Caller {
-        Caller { actor: self.actor.clone(), face: self.face }
+        Caller { actor: self.actor.clone(), face: self.face, within: None }
     }
 
     /// Whether `task` is set aside for this deletion.

@@ -57,7 +57,7 @@ pub(crate) async fn list(read: &mut Read, caller: &Caller, field: &str, handle: 
 
 /// The workspace that `handle` names; without one the caller's own, else the only one.
 pub(crate) async fn workspace(read: &mut Read, caller: &Caller, field: &str, handle: Option<&str>) -> Result<Workspace> {
-    let found = match (handle, caller.actor.workspace_id()) {
+    let found = match (handle, caller.workspace_id()) {
         (Some(handle), _) => match handle.parse::<WorkspaceId>() {
             Ok(id) => read.workspace_fetch(id).await?,
             Err(_) => read.workspace_by_slug(handle).await?,

@@ -7,7 +7,7 @@ use taskyard_domain::id::{ProfileId, RepositoryId};
 use taskyard_domain::list::List;
 use taskyard_domain::repository::Repository;
 use taskyard_domain::step::{self, Step};
-use taskyard_domain::task::{Kind, Task};
+use taskyard_domain::task::{Kind, Status, Task};
 use taskyard_domain::workspace::Workspace;
 use taskyard_domain::{Error, Result, template};
 use taskyard_store::Read;
@@ -122,6 +122,13 @@ impl Levels {
             format!("{}\n\n{}", self.task.title, self.task.description)
         };
         joined([self.workflow_prompt().as_str(), &task])
+    }
+
+    /// The prompt as it was when the task had this status, which a prompt may name.
+    pub(crate) fn prompt_at(&self, status: Status) -> String {
+        let mut then = self.clone();
+        then.task.status = status;
+        then.prompt()
     }
 
     /// The effective workflow prompt: of the workspace, the workflow (list) and the step, in that order, with the task's

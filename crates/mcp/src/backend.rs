@@ -14,6 +14,8 @@ pub struct CallContext {
     pub token: Option<String>,
     /// The face it came through.
     pub face: Face,
+    /// The workspace that the call is confined to, by slug or UUID, where a person named one.
+    pub workspace: Option<String>,
     /// What names the connection in the log: the start of its id.
     pub connection: String,
     /// Cancelled when the caller cancels or goes away.

@@ -163,7 +163,11 @@ impl Backend for EngineBackend {
 
 impl EngineBackend {
     async fn caller(&self, context: &CallContext) -> Result<Caller> {
-        self.engine.authenticate(context.token.as_deref(), context.face).await
+        let caller = self.engine.authenticate(context.token.as_deref(), context.face).await?;
+        match &context.workspace {
+            Some(workspace) => self.engine.confined(caller, workspace).await,
+            None => Ok(caller),
+        }
     }
 }
 

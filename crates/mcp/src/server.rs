@@ -94,7 +94,13 @@ impl Handler {
     ) -> std::result::Result<CallToolResult, ErrorData> {
         let selection = self.selection(parts).await.map_err(|e| ErrorData::invalid_params(e.message, None))?;
         let departure = parts.and_then(|p| p.extensions.get::<Departure>()).cloned();
-        let call = CallContext { token: parts.and_then(bearer), face: Face::Mcp, connection: connection(parts), cancel: cancel.clone() };
+        let call = CallContext {
+            token: parts.and_then(bearer),
+            face: Face::Mcp,
+            workspace: None,
+            connection: connection(parts),
+            cancel: cancel.clone(),
+        };
         let work = self.dispatcher.tool(tool, &selection, arguments, call);
         tokio::pin!(work);
         let outcome = tokio::select! {

@@ -14,6 +14,9 @@ use taskyard_mcp::toolset::Selection;
 use taskyard_mcp::{CallContext, Dispatcher, Identity, result, server, tools};
 use tokio_util::sync::CancellationToken;
 
+/// The header that confines a call to one workspace, by slug or UUID.
+const WORKSPACE: &str = "taskyard-workspace";
+
 /// What the route needs.
 #[derive(Clone)]
 pub(crate) struct Calls {
@@ -34,7 +37,8 @@ async fn run(calls: Calls, operation: &str, parts: &Parts, body: &[u8]) -> Resul
     // When the caller hangs up this future is dropped, and the call is told.
     let _guard = cancel.clone().drop_guard();
     let token = server::bearer(parts);
-    let context = CallContext { token: token.clone(), face: Face::Cli, connection: "-".into(), cancel: cancel.clone() };
+    let workspace = parts.headers.get(WORKSPACE).map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned());
+    let context = CallContext { token: token.clone(), face: Face::Cli, workspace, connection: "-".into(), cancel: cancel.clone() };
     let Some(tool) = tools::find(operation) else {
         return calls.dispatcher.operation(operation, arguments, context).await;
     };

@@ -150,7 +150,7 @@ async fn every_tool_has_a_command() {
             .collect();
         let (arguments, _) = taskyard_mcp::arguments::check(tool, arguments).unwrap();
         let cancel = CancellationToken::new();
-        let context = CallContext { token: None, face: taskyard_domain::Face::Mcp, connection: "-".into(), cancel };
+        let context = CallContext { token: None, face: taskyard_domain::Face::Mcp, workspace: None, connection: "-".into(), cancel };
         if let Err(error) = backend.call(tool.name, arguments, &context).await {
             assert!(!error.message.contains("there is no tool"), "{}", tool.name);
             assert_ne!(error.class, Class::Internal, "{}: {error}", tool.name);

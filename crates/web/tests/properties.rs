@@ -140,7 +140,7 @@ fn arguments(tool: &Tool, choices: &[Choice]) -> Map<String, Value> {
 }
 
 async fn call(tool: &'static Tool, arguments: Map<String, Value>) -> taskyard_domain::Result<Value> {
-    let context = CallContext { token: None, face: Face::Mcp, connection: "-".into(), cancel: CancellationToken::new() };
+    let context = CallContext { token: None, face: Face::Mcp, workspace: None, connection: "-".into(), cancel: CancellationToken::new() };
     let cancel = context.cancel.clone();
     let everything = Selection::everything();
     let work = world().dispatcher.tool(tool, &everything, arguments, context);

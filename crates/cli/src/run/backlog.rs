@@ -191,6 +191,15 @@ async fn send(client: &Client, workspace: &str, files: Vec<Value>, how: &Value) 
 fn report(show: &Show, files: Vec<Value>, what: &str) -> Result<()> {
     let shown: Vec<Value> = files.iter().filter(|file| file["outcome"] != "ignored").map(row).collect();
     let open = files.iter().filter(|file| matches!(text(file, "outcome"), "conflict" | "refused" | "left_alone")).count();
+    let needs = Error::conflict(format!(
+        "{open} of the files need{} a decision; what is asked about is as it was on both sides",
+        if open == 1 { "s" } else { "" }
+    ))
+    .with_hint("change the file or the item, then repeat the command");
+    if show.json && open > 0 {
+        // One document, whatever came of it.
+        return Err(needs.with_details(json!({ what: true, "files": files })));
+    }
     let answer = if show.json { json!({ what: true, "files": files }) } else { json!({ "files": shown }) };
     show.rows(
         &answer,
@@ -200,8 +209,7 @@ fn report(show: &Show, files: Vec<Value>, what: &str) -> Result<()> {
     if open == 0 {
         return Ok(());
     }
-    Err(Error::conflict(format!("{open} of the files need a decision; what they are about is as it was on both sides"))
-        .with_hint("change the file or the item, then repeat the command"))
+    Err(needs)
 }
 
 /// Lists as texts, for a table.

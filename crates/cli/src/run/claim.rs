@@ -2,10 +2,11 @@
 
 use crate::args::{Audit, Claim, Complete, Next, StepCommand, WorkspaceCommand};
 use crate::client::Client;
-use crate::fail::Result;
+use crate::fail::{Result, Verdict};
 use crate::run::{or_stdin, text};
 use crate::show::Show;
 use serde_json::{Value, json};
+use std::io::Write as _;
 use taskyard_domain::Error;
 
 /// The workspace that a command is about: as it is named, else the only one.
@@ -34,7 +35,10 @@ pub async fn claim(client: &Client, show: &Show, claim: Claim) -> Result<()> {
 }
 
 /// `taskyard next`
-pub async fn next(client: &Client, show: &Show, next: Next) -> Result<()> {
+///
+/// With nothing to claim the exit code is 1 and standard output is empty (but for JSON): what is printed there goes to an
+/// agent as its work.
+pub async fn next(client: &Client, show: &Show, next: Next) -> Result<Verdict> {
     let list = match &next.list {
         Some(list) => Some(client.list_id(Some(list)).await?),
         None => None,
@@ -45,15 +49,24 @@ pub async fn next(client: &Client, show: &Show, next: Next) -> Result<()> {
     });
     let answer = client.call("claim_next_task", arguments).await?;
     if answer["found"] == false {
-        return show.done(&answer, "nothing can be claimed now");
+        if show.json {
+            show.done(&answer, "")?;
+        } else {
+            let _ = writeln!(std::io::stderr(), "nothing can be claimed now");
+        }
+        return Ok(Verdict::Bad);
     }
-    claimed(show, &answer)
+    claimed(show, &answer).map(|()| Verdict::Good)
 }
 
 /// What a person or a script that claims needs: the run, then what is to be done.
 fn claimed(show: &Show, answer: &Value) -> Result<()> {
     let item = &answer["backlog_item"];
-    let again = if answer["reclaimed"] == true { " (it was yours already)" } else { "" };
+    let again = match (&answer["reclaimed"], &answer["replayed"]) {
+        (Value::Bool(true), _) => " (it was yours already)",
+        (_, Value::Bool(true)) => " (by the earlier call with this key)",
+        _ => "",
+    };
     let head = format!("{} is claimed{again}: run {}", text(item, "short_id"), text(answer, "run_id"));
     // The item as a section of its own, so that an agent sees where the workflow's prompt ends.
     let title = format!("# {}", text(item, "title"));

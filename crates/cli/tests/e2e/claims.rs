@@ -138,7 +138,7 @@ async fn the_claims_mode_has_five_tools_and_core_two_of_them() {
 #[tokio::test]
 async fn runs_of_taskyard_get_the_effective_prompt_and_are_not_claimable() {
     let yard = Yard::new().await;
-    yard.server.call("workspace_prompt", json!({ "workspace": "default", "prompt": "House rules for {{short_id}}." })).await;
+    yard.server.call("workspace_prompt", json!({ "workspace": "default", "prompt": "House rules for {{short_id}}, {{status}}." })).await;
     yard.server.call("step_add", json!({ "list_id": yard.list, "name": "Build", "prompt": "You are in {{step}}." })).await;
     let steps = json!([{ "signal": yard.gate("up") }, { "wait_file": yard.gate("go") }, { "text": "Done." }]);
     let task = yard.queue("prompted", steps).await;
@@ -146,8 +146,9 @@ async fn runs_of_taskyard_get_the_effective_prompt_and_are_not_claimable() {
     let short = text(&yard.get(&task).await, "short_id").to_owned();
     let refused = yard.server.refused("claim_task", json!({ "workspace": "default", "backlog_item_id": task }), "ALREADY_CLAIMED").await;
     assert_eq!(refused["details"]["kind"], "managed");
-    let prompt = format!("House rules for {short}.\n\nYou are in Build.");
+    let prompt = format!("House rules for {short}, queued.\n\nYou are in Build.");
     eventually("the prompt in the log", async || yard.log(&task).await.contains(&prompt).then_some(())).await;
+    assert!(!yard.log(&task).await.contains("worked on this task before"), "nobody has");
     yard.open("go");
     yard.reviewable(&task).await;
 }
@@ -173,7 +174,8 @@ async fn the_command_line_claims_and_completes() {
     let again = said(&["--json", "claim", "ty-2", "--as", "ada"]).await.json();
     let run = text(&again, "run_id").to_owned();
     assert_eq!(again["reclaimed"], true);
-    assert!(said(&["next"]).await.out.contains("nothing can be claimed now"));
+    let nothing = said(&["next"]).await;
+    assert_eq!((nothing.code, nothing.out.as_str(), nothing.err.contains("nothing can be claimed now")), (1, "", true));
     let done = server.cli(&["complete", &run, "--summary", "as told"]).await;
     assert!(done.out.contains("ended as done; it is done"), "{done:?}");
     assert_eq!(server.cli(&["complete", &run, "--outcome", "failed"]).await.code, 4);

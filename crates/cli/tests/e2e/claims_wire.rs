@@ -78,7 +78,7 @@ async fn every_option_of_the_commands_does_what_it_says() {
     assert_eq!(rows(&["--cursor", &cursor]).await, ["Draft"]);
 
     ok(&server, &["list", "add", "Elsewhere"]).await;
-    assert!(ok(&server, &["next", "--list", "Elsewhere"]).await.out.contains("nothing can be claimed now"));
+    assert_eq!(server.cli(&["next", "--list", "Elsewhere"]).await.code, 1);
     let next = ["--json", "next", "--list", "Backlog", "--as", "ada", "--notes", "on it", "--key", "n1"];
     let (first, again) = (ok(&server, &next).await.json(), ok(&server, &next).await.json());
     let run = first["run_id"].as_str().unwrap().to_owned();
@@ -116,4 +116,37 @@ async fn a_deleted_item_is_made_anew_when_that_is_asked_for() {
     assert!(!ok(&server, &["backlog", "list"]).await.out.contains("TY-2"));
     ok(&server, &["backlog", "import", at, "--recreate"]).await;
     assert!(ok(&server, &["backlog", "list"]).await.out.contains("TY-2"));
+}
+
+#[tokio::test]
+async fn a_command_for_one_workspace_reaches_no_other() {
+    let server = Server::start().await;
+    ok(&server, &["workspace", "add", "acme"]).await;
+    ok(&server, &["list", "add", "L", "--workspace", "acme"]).await;
+    ok(&server, &["task", "add", "theirs", "--list", "L", "--workspace", "acme"]).await;
+    for args in [
+        &["task", "show", "AC-1"][..],
+        &["task", "cancel", "AC-1"],
+        &["task", "delete", "AC-1"],
+        &["task", "log", "AC-1"],
+        &["list", "show", "L"],
+    ] {
+        let told = server.cli(&[args, &["--workspace", "default"]].concat()).await;
+        assert_eq!(told.code, 3, "{args:?}: {told:?}");
+    }
+    assert_eq!(server.cli(&["list", "--workspace", "nope"]).await.code, 3);
+    let shown = ok(&server, &["task", "show", "AC-1", "--workspace", "acme"]).await;
+    assert!(shown.out.contains("theirs"), "{shown:?}");
+}
+
+#[tokio::test]
+async fn what_needs_a_decision_is_one_document() {
+    let server = Server::start().await;
+    let folder = server.folder().join("backlog");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("a.md"), "---\nkind: task\nslug: a\ntitle: A\nstatus: nonsense\n---\n").unwrap();
+    let told = server.cli(&["--json", "backlog", "import", folder.to_str().unwrap()]).await;
+    let document: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((told.code, &document["error"]["code"]), (4, &json!("CONFLICT")));
+    assert_eq!(document["error"]["details"]["files"][0]["outcome"], "refused");
 }

@@ -80,6 +80,15 @@ impl Front {
         &text[self.body..]
     }
 
+    /// What `text` says beside the fields in `names`: each other field as it is written, and the lines that are comments.
+    pub(super) fn others<'a>(&self, text: &'a str, names: &[&str]) -> Vec<&'a str> {
+        let ends = self.entries.iter().skip(1).map(|entry| entry.line).chain([self.end]);
+        let fields = self.entries.iter().zip(ends).filter(|(entry, _)| !names.contains(&entry.key.as_str()));
+        let is_comment = |line: &&str| line.trim_start().starts_with('#');
+        let comments = text[self.start..self.end].lines().filter(is_comment);
+        fields.map(|(entry, end)| text[entry.line..end.max(entry.line)].trim_end()).chain(comments).collect()
+    }
+
     /// `text` with these fields and, where given, this body; everything else as it is.
     pub(super) fn rewrite(&self, text: &str, changes: &[(&str, Option<String>)], body: Option<&str>) -> String {
         let newline = if text[..self.start].ends_with("\r\n") { "\r\n" } else { "\n" };

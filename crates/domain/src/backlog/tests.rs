@@ -75,7 +75,7 @@ fn what_cant_be_read_says_why() {
 #[test]
 fn only_what_differs_is_written() {
     let file = parse(TASK);
-    assert_eq!(file.with(&file.fields), TASK);
+    assert_eq!(file.with(&file.fields).unwrap(), TASK);
     let mut fields = file.fields.clone();
     fields.title = "Fix: the \"login\"".into();
     fields.plan_slug = None;
@@ -88,10 +88,10 @@ fn only_what_differs_is_written() {
         .replace("epic_slug:\n", "epic_slug: mcp\n")
         .replace("status: ready", "status: done")
         .replace("P2", "P0");
-    assert_eq!(file.with(&fields), expected);
+    assert_eq!(file.with(&fields).unwrap(), expected);
     assert_eq!(parse(&expected).fields, fields);
     fields.body = "New\n\ntext".into();
-    let rewritten = file.with(&fields);
+    let rewritten = file.with(&fields).unwrap();
     assert!(rewritten.ends_with("---\n\nNew\n\ntext\n"), "{rewritten}");
     assert_eq!(parse(&rewritten).fields, fields);
 }
@@ -103,7 +103,7 @@ fn line_ends_and_long_values_survive() {
     assert_eq!((file.fields.title.as_str(), file.fields.body.as_str()), ("A long title", "Body"));
     let fields = Fields { title: "Short".into(), status: Some(Status::Draft), body: "One\nTwo".into(), ..file.fields.clone() };
     let expected = "---\r\nkind: plan\r\nslug: p\r\ntitle: Short\r\nextra: 1\r\nstatus: draft\r\n---\r\nOne\r\nTwo\r\n";
-    assert_eq!(file.with(&fields), expected);
+    assert_eq!(file.with(&fields).unwrap(), expected);
     assert_eq!(parse("\u{feff}---\nkind: plan\nslug: p\ntitle: Ä ö\n---").fields.title, "Ä ö");
 }
 
@@ -174,15 +174,40 @@ proptest! {
     fn any_item_survives_being_written(fields in any_fields(), other in any_fields()) {
         let file = parse(&File::fresh(Kind::Task, "x", &fields));
         prop_assert_eq!(&file.fields, &fields);
-        let changed = parse(&file.with(&other));
+        let changed = parse(&file.with(&other).unwrap());
         prop_assert_eq!(&changed.fields, &other);
-        let in_place = parse(&parse(TASK).with(&fields));
+        let in_place = parse(&parse(TASK).with(&fields).unwrap());
         prop_assert_eq!(&in_place.fields, &fields);
-        prop_assert!(in_place.with(&fields).contains("# kept by hand") && in_place.with(&fields).contains("owner:\n  name: Ada\n"));
+        prop_assert!(in_place.with(&fields).unwrap().contains("# kept by hand") && in_place.with(&fields).unwrap().contains("owner:\n  name: Ada\n"));
     }
 
     #[test]
     fn any_text_is_read_or_refused(text in "(---\n)?[a-z: #\"'\\[\\]{}>|&*!%é\n-]{0,80}(---\n)?") {
         let _ = File::parse(&text);
+    }
+}
+
+/// What is written in a way that a line of its own can't be changed in is left to a person.
+#[test]
+fn what_cannot_be_changed_alone_is_not_changed() {
+    for text in [
+        "---\n  kind: task\n  slug: ind\n  title: t\n---\n",
+        "---\n{kind: task, slug: flw, title: t}\n---\n",
+        "---\nkind: task\nslug: a\ntitle: &t hello\nother: *t\n---\n",
+        "---\nkind: task\nslug: c\ntitle: |-\n  t\n# keep me\nz: 1\n---\n",
+    ] {
+        let file = parse(text);
+        assert_eq!(file.with(&file.fields).unwrap(), text, "unchanged");
+        let wanted = Fields { title: "Other".into(), priority: Some(Priority::High), ..file.fields.clone() };
+        match file.with(&wanted) {
+            Ok(written) => assert!(parse(&written).fields == wanted && written.contains("other") == text.contains("other"), "{written}"),
+            Err(error) => assert!(error.message.contains("by hand"), "{error}"),
+        }
+    }
+    let refused = ["---\n{kind: task, slug: flw, title: t}\n---\n", "---\nkind: task\nslug: a\ntitle: &t hello\nother: *t\n---\n"];
+    for text in refused {
+        let file = parse(text);
+        let wanted = Fields { title: "Other".into(), priority: Some(Priority::High), ..file.fields.clone() };
+        assert!(file.with(&wanted).is_err(), "{text}");
     }
 }

@@ -66,7 +66,7 @@ impl Engine {
                     let task = handle::task(tx, &caller, "task_id", &input.task_id).await?;
                     let mut task = tx.task_lock(task.id).await?.unwrap_or(task);
                     let open = tx.run_open_for_task(task.id).await?;
-                    let metadata = json!({ "status": task.status, "run_id": open.as_ref().map(|run| run.id) });
+                    let metadata = json!({ "previous_status": task.status, "run_id": open.as_ref().map(|run| run.id) });
                     let about = (task.workspace_id, About::Task(task.id));
                     let noted = async |tx: &mut Tx| change::audit(tx, &caller, about.0, Action::TaskCancelled, about.1, metadata).await;
                     let Some(open) = open else {

@@ -14,7 +14,7 @@ use taskyard_domain::id::RunId;
 use taskyard_domain::run::{Kind, Outcome, Run, State};
 use taskyard_domain::task::{Context, Fact, Status, Task, next};
 use taskyard_domain::{Class, Error, Result};
-use taskyard_store::Tx;
+use taskyard_store::{Read, Tx};
 
 /// What a claimer can't work without comes whole up to this size, bytes.
 pub(super) const WHOLE: usize = 64 << 10;
@@ -147,6 +147,23 @@ async fn reclaimed(tx: &mut Tx, caller: &Caller, task: &Task, mut run: Run, clai
         change::audit_run(tx, caller, run.actor.as_deref(), &run, Action::TaskReclaimed, metadata).await?;
     }
     Ok(run)
+}
+
+/// A claim that a key remembers, as long as it stands: handed out again after its end, two would work on one item.
+///
+/// # Errors
+/// `CONFLICT` when it has ended.
+pub(super) async fn still_held(read: &mut Read, run: &str) -> Result<()> {
+    let Ok(id) = run.parse::<RunId>() else { return Ok(()) };
+    let run = read.run_fetch(id).await?;
+    if run.as_ref().is_some_and(Run::is_open) {
+        return Ok(());
+    }
+    let how = run.and_then(|run| run.outcome).map_or_else(|| "it is gone".to_owned(), |outcome| format!("it ended as {outcome}"));
+    Err(Error::conflict(format!("the claim that this key made has ended ({how}); nothing was claimed"))
+        .with_field("idempotency_key")
+        .with_details(json!({ "run_id": id }))
+        .with_hint("claim with a new key"))
 }
 
 /// Somebody else has it.

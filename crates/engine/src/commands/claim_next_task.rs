@@ -1,6 +1,6 @@
 //! `claim_next_task`: the first item that may be claimed, claimed in the same moment.
 
-use super::claim::{BacklogItem, Claimer};
+use super::claim::{self, BacklogItem, Claimer};
 use super::claim_task::ClaimTaskOutput;
 use crate::change::Key;
 use crate::{Caller, Engine, handle};
@@ -84,6 +84,9 @@ async fn claim_next(engine: &Engine, tx: &mut Tx, caller: &Caller, input: ClaimN
         tx.workspace_lock(workspace.id).await?;
     }
     if let Some(before) = Key::replay::<ClaimNextTaskOutput>(key.as_ref(), tx, workspace.id).await? {
+        if let Some(run) = &before.run_id {
+            claim::still_held(tx, run).await?;
+        }
         return Ok(ClaimNextTaskOutput { replayed: true, ..before });
     }
     let among = Claimable { workspace: workspace.id, list, now: tx.now() };

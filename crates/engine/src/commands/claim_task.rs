@@ -1,6 +1,6 @@
 //! `claim_task`: an agent that Taskyard didn't start takes a backlog item and gets the prompt it is to follow.
 
-use super::claim::{BacklogItem, Claim, Claimer, WHOLE};
+use super::claim::{self, BacklogItem, Claim, Claimer, WHOLE};
 use crate::change::Key;
 use crate::view::cut;
 use crate::{Caller, Engine, handle};
@@ -86,6 +86,7 @@ async fn claim(engine: &Engine, tx: &mut Tx, caller: &Caller, input: ClaimTask) 
     let task = tx.task_lock(task.id).await?;
     let mut task = task.ok_or_else(|| Error::not_found("task", &input.backlog_item_id).with_field("backlog_item_id"))?;
     if let Some(before) = Key::replay::<ClaimTaskOutput>(key.as_ref(), tx, workspace.id).await? {
+        claim::still_held(tx, &before.run_id).await?;
         return Ok(ClaimTaskOutput { replayed: true, ..before });
     }
     let claim = engine.claim(tx, caller, &mut task, claimer).await?;

@@ -138,7 +138,7 @@ impl Seen<'_> {
     /// The task, if the caller sees its workspace.
     async fn task(&mut self, id: TaskId) -> Result<Option<Task>> {
         let task = self.read.task_fetch(id).await?;
-        let own = self.caller.actor.workspace_id();
+        let own = self.caller.workspace_id();
         Ok(task.filter(|task| own.is_none_or(|own| own == task.workspace_id)))
     }
 }

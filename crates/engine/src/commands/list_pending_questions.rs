@@ -69,7 +69,7 @@ impl Engine {
 }
 
 async fn list(read: &mut Read, caller: &Caller, input: ListPendingQuestions) -> Result<ListPendingQuestionsOutput> {
-    let workspace = match (&input.workspace_id, caller.actor.workspace_id()) {
+    let workspace = match (&input.workspace_id, caller.workspace_id()) {
         (Some(handle), _) => Some(handle::workspace(read, caller, "workspace_id", Some(handle)).await?.id),
         (None, own) => own,
     };

@@ -86,7 +86,7 @@ impl Engine {
 async fn list(read: &mut Read, caller: &Caller, input: ListRuns) -> Result<ListRunsOutput> {
     let limit = paging::limit(input.limit)?;
     let place: Option<Place> = paging::decode(input.cursor.as_deref())?;
-    let workspace = match (&input.workspace_id, caller.actor.workspace_id()) {
+    let workspace = match (&input.workspace_id, caller.workspace_id()) {
         (Some(handle), _) => Some(handle::workspace(read, caller, "workspace_id", Some(handle)).await?.id),
         (None, own) => own,
     };

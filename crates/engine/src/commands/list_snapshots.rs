@@ -88,7 +88,7 @@ async fn list(read: &mut Read, caller: &Caller, input: ListSnapshots) -> Result<
         Some(text) => Some(known_repository(read, caller, text).await?),
         None => None,
     };
-    let own = caller.actor.workspace_id();
+    let own = caller.workspace_id();
     let mut found = read.snapshot_list(task, repository).await?;
     found.retain(|snapshot| own.is_none_or(|own| own == snapshot.workspace_id));
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at).then(b.id.cmp(&a.id)));

@@ -59,7 +59,7 @@ impl Engine {
 
 /// The workspace that `handle` names, or every one that the caller sees.
 pub(crate) async fn seen(read: &mut Read, caller: &Caller, handle: Option<&str>) -> Result<Vec<Workspace>> {
-    if handle.is_some() || caller.actor.workspace_id().is_some() {
+    if handle.is_some() || caller.workspace_id().is_some() {
         return Ok(vec![handle::workspace(read, caller, "workspace_id", handle).await?]);
     }
     read.workspace_list().await

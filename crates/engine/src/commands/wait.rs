@@ -163,7 +163,7 @@ impl Watch {
         let mut workspaces: BTreeSet<WorkspaceId> = found.iter().flatten().map(|task| task.workspace_id).collect();
         if found.iter().any(Option::is_none) {
             // What is unknown may have been deleted since the cursor, in any workspace that it tells of.
-            let own = self.caller.actor.workspace_id();
+            let own = self.caller.workspace_id();
             workspaces.extend(self.cursor.keys().filter(|workspace| own.is_none_or(|own| own == **workspace)));
         }
         for workspace in workspaces {

@@ -167,7 +167,10 @@ fn bring_up(output: &mut BacklogExportOutput, task: &Task, here: &Fields, known:
         let note = format!("changed on both sides ({}): make them the same, or import a file in which you have decided", values.join("; "));
         output.left_alone.push(left(path, Some(task), "conflict", both.clone(), note));
     }
-    let text = file.with(&wanted);
+    let text = match file.with(&wanted) {
+        Ok(text) => text,
+        Err(error) => return output.left_alone.push(left(path, Some(task), "unwritable", fields, error.message)),
+    };
     if !fields.is_empty() {
         output.files.push(ExportedFile { path: path.into(), text, is_new: false, short_id: task.short_id.to_string(), fields });
     } else if newer.is_empty() && both.is_empty() {
@@ -203,7 +206,7 @@ fn as_last_seen(here: &Fields, known: &BacklogFile) -> Option<String> {
             wanted.take(here, *field);
         }
     }
-    Some(file.with(&wanted))
+    file.with(&wanted).ok()
 }
 
 /// Where a new file goes: plans at the top, what belongs to a plan in a folder of its slug.

@@ -242,7 +242,7 @@ impl Import {
             body: check::text("body", &fields.body, check::DESCRIPTION)?,
             plan_slug: fields.plan_slug.clone(),
             epic_slug: fields.epic_slug.clone(),
-            draft: matches!(fields.status, None | Some(Status::Draft)),
+            draft: !matches!(fields.status, Some(Status::Ready | Status::Done | Status::Cancelled)),
             priority: fields.priority.map(|priority| priority.to_string()),
         };
         let mut task = create_object::make(tx, caller, workspace, item).await?;
@@ -252,7 +252,7 @@ impl Import {
             Some(Status::Cancelled) => words::say_free(tx, caller, &mut task, Word::Cancelled).await?,
             None | Some(Status::Draft | Status::Ready) => {}
             Some(other) => {
-                entry.notes.push(format!("a file can't make an item {other}: only work that goes on here does; it is ready now"))
+                entry.notes.push(format!("a file can't make an item {other}: only work that goes on here does; it is a draft now"))
             }
         }
         entry.short_id = Some(task.short_id.to_string());

@@ -103,8 +103,10 @@ async fn update(tx: &mut Tx, caller: &Caller, values: Map<String, Value>) -> Res
     let updated = settings != before;
     if updated {
         tx.settings_store(&settings).await?;
+        let all = json!(settings);
+        let values: Map<String, Value> = names.iter().map(|name| ((*name).to_string(), all[&**name].clone())).collect();
         for workspace in tx.workspace_list().await? {
-            let data = json!({ "settings": names });
+            let data = json!({ "settings": names, "values": values });
             tx.event(NewEvent::new(workspace.id, Kind::SettingsChanged).data(data.clone()));
             change::audit(tx, caller, workspace.id, Action::SettingsUpdated, About::Settings, data).await?;
         }

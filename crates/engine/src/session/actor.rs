@@ -409,7 +409,7 @@ impl Turn<'_> {
     /// The handshake is done: remember the conversation and give the prompt.
     async fn ready(&mut self, handle: &Handle, agent_session_id: Option<String>, resumed: bool) -> Result<()> {
         let facts = self.facts;
-        let text = if resumed { facts.run.prompt.clone() } else { prompt::retell(&facts.run.prompt, &facts.levels) };
+        let text = if resumed { facts.run.prompt.clone() } else { prompt::retell(&facts.run, &facts.levels) };
         self.engine.turn_started(facts.run.id, agent_session_id).await?;
         self.recorder.item(Item::Prompt { text: text.clone() }).await?;
         let _ = handle.commands.send(Command::Prompt(text));

@@ -129,7 +129,7 @@ pub(crate) async fn close_run(tx: &mut Tx, run: &mut Run, ending: &Ending) -> Re
 /// What a person asked in a run that never got to its agent is asked again by the next one.
 async fn keep_prompt(tx: &mut Tx, task: &mut Task, run: &Run) -> Result<()> {
     // As the task was when the run was opened: a prompt may name its status.
-    let own = Levels::of(tx, Task { status: run.prior_status, ..task.clone() }).await?.prompt();
+    let own = Levels::of(tx, task.clone()).await?.prompt_at(run.prior_status);
     if run.kind == run::Kind::Managed && run.prompt != own {
         task.next_prompt.get_or_insert_with(|| run.prompt.clone());
     }

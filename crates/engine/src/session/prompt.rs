@@ -22,16 +22,16 @@ fn go_on(why: &str, before: Option<&Run>, levels: &Levels) -> String {
     let last = before.map(|run| run.prompt.as_str()).unwrap_or_default();
     let asked = match last.split_once(ASKED) {
         Some((_, asked)) if last.starts_with(CUT_SHORT) => asked,
-        _ if last.starts_with(CUT_SHORT) || last == levels.prompt() => "",
+        _ if last.starts_with(CUT_SHORT) || before.is_some_and(|run| last == levels.prompt_at(run.prior_status)) => "",
         _ => last,
     };
     if asked.is_empty() { nudge } else { format!("{nudge}{ASKED}{asked}") }
 }
 
 /// The prompt for an agent that can't remember: the task, then what was said since.
-pub(crate) fn retell(prompt: &str, levels: &Levels) -> String {
-    let task = levels.prompt();
-    if prompt == task {
+pub(crate) fn retell(run: &Run, levels: &Levels) -> String {
+    let (prompt, task) = (&run.prompt, levels.prompt_at(run.prior_status));
+    if *prompt == task {
         return task;
     }
     format!(

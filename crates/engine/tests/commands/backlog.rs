@@ -302,7 +302,7 @@ async fn what_a_file_cannot_say_is_refused_and_the_rest_goes_in() {
     ]);
     let outcomes: Vec<String> = yard.import(&files).await.into_iter().map(|file| file.outcome).collect();
     assert_eq!(outcomes, ["refused", "refused", "created", "created", "refused", "refused"]);
-    assert_eq!((yard.task("TY-1").await.status.to_string(), yard.task("TY-2").await.status.to_string()), ("ready".into(), "done".into()));
+    assert_eq!((yard.task("TY-1").await.status.to_string(), yard.task("TY-2").await.status.to_string()), ("draft".into(), "done".into()));
 }
 
 #[tokio::test]
@@ -349,4 +349,15 @@ async fn an_item_that_was_deleted_here_is_not_brought_back_by_its_file() {
     let again = json!({ "workspace": "main", "files": texts(&files), "recreate": true });
     let files = yard.engine.backlog_import(&yard.me(), input(again)).await.unwrap().files;
     assert!(files.iter().any(|file| file.path == "a/Task-t.md" && file.outcome == "created"));
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_changed_alone_is_left_to_a_person() {
+    let yard = Yard::new().await;
+    let text = "---\n{kind: task, slug: t, title: T, status: ready}\n---\n";
+    let mut files = folder(&[("t.md", text)]);
+    yard.import(&files).await;
+    yard.task_of("t", json!({ "title": "Other" })).await;
+    assert_eq!(yard.export(&mut files).await, [("t.md".to_owned(), "unwritable".to_owned())]);
+    assert_eq!(files["t.md"], text);
 }

@@ -272,3 +272,57 @@ async fn cancelling_ends_a_claim_on_the_record_and_says_so_once() {
     let of_task: Vec<String> = yard.audited(&item).await.into_iter().map(|(action, _)| action).collect();
     assert_eq!(of_task, ["task.created", "task.claimed", "task.cancelled", "task.completed"]);
 }
+
+/// Handed out again after its end, two would work on one item.
+#[tokio::test]
+async fn a_key_gives_back_no_claim_that_has_ended() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    let item = yard.add(&list, "t").await;
+    let mine = json!({ "actor_user_id": "ada", "idempotency_key": "k" });
+    let run = yard.claim(&item, mine.clone()).await.unwrap().run_id;
+    assert!(yard.claim(&item, mine.clone()).await.unwrap().replayed, "while it stands");
+    yard.complete(&run, json!({ "outcome": "abandoned" })).await.unwrap();
+    yard.claim(&item, json!({ "actor_user_id": "bob" })).await.unwrap();
+    let before = all(&yard).await;
+    let late = yard.claim(&item, mine).await.unwrap_err();
+    assert_eq!((late.class, late.field.as_deref()), (Class::Conflict, Some("idempotency_key")));
+    assert!(late.message.contains("abandoned"), "{late}");
+    let second = yard.add(&list, "u").await;
+    let next = json!({ "workspace": "main", "idempotency_key": "n" });
+    let taken = yard.engine.claim_next_task(&yard.me(), input(next.clone())).await.unwrap();
+    assert_eq!(taken.backlog_item.unwrap().short_id, second);
+    yard.complete(&taken.run_id.unwrap(), json!({})).await.unwrap();
+    assert_eq!(yard.engine.claim_next_task(&yard.me(), input(next)).await.unwrap_err().class, Class::Conflict);
+    assert_eq!(all(&yard).await[0].as_array().unwrap().len(), before[0].as_array().unwrap().len() + 1);
+}
+
+/// A person who names a workspace sees nothing of another one, whatever the command is about.
+#[tokio::test]
+async fn a_call_about_one_workspace_finds_nothing_of_another() {
+    let yard = Yard::new().await;
+    yard.engine.workspace_add(&yard.me(), input(json!({ "slug": "other" }))).await.unwrap();
+    let lists = |workspace: &str, name: &str| json!({ "workspace_id": workspace, "name": name });
+    let there = yard.engine.create_list(&yard.me(), input(lists("other", "There"))).await.unwrap().list_id;
+    let foreign = yard.add(&there, "foreign").await;
+    let (engine, me) = (&yard.engine, yard.engine.confined(yard.me(), "main").await.unwrap());
+    let about = json!({ "task_id": foreign });
+    let said = [
+        engine.get_task(&me, input(about.clone())).await.err(),
+        engine.cancel_task(&me, input(about.clone())).await.err(),
+        engine.delete_task(&me, input(about.clone())).await.err(),
+        engine.reset_failed_task(&me, input(about.clone())).await.err(),
+        engine.update_task(&me, input(json!({ "task_id": foreign, "title": "x" }))).await.err(),
+        engine.step_add(&me, input(json!({ "list_id": there, "name": "X" }))).await.err(),
+        engine.set_list_config(&me, input(json!({ "list_id": there, "target_branch": "x" }))).await.err(),
+        engine.add_task(&me, input(json!({ "list_id": there, "title": "x" }))).await.err(),
+        engine.list_tasks(&me, input(json!({ "workspace_id": "other" }))).await.err(),
+    ];
+    for (index, error) in said.into_iter().enumerate() {
+        assert_eq!(error.map(|error| error.class), Some(Class::NotFound), "call {index}");
+    }
+    assert!(engine.list_task_lists(&me, input(json!({}))).await.unwrap().lists.is_empty(), "and needs no name again");
+    assert_eq!(engine.list_workspaces(&me, input(json!({}))).await.unwrap().workspaces.len(), 1);
+    assert_eq!(engine.confined(yard.me(), "nope").await.unwrap_err().class, Class::NotFound);
+    assert!(engine.get_task(&yard.me(), input(about)).await.is_ok());
+}

@@ -209,7 +209,7 @@ impl Yard {
     /// A caller with the token of a run of this task.
     pub fn run_of(&self, run: &Run) -> Caller {
         let actor = Actor::Run { workspace_id: run.workspace_id, run_id: run.id, session_id: None, task_id: run.task_id };
-        Caller { actor, face: Face::Mcp }
+        Caller { actor, face: Face::Mcp, within: None }
     }
 
     /// A real worktree of a task on a branch of its own, with its row.

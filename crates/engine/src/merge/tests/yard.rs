@@ -310,7 +310,7 @@ impl Yard {
     pub async fn agent(&self, work: &Work) -> Caller {
         let workspace_id = self.row(work.task).await.workspace_id;
         let run_id = RunId::new(self.engine.ids());
-        Caller { actor: Actor::Run { workspace_id, run_id, session_id: None, task_id: work.task }, face: Face::Mcp }
+        Caller { actor: Actor::Run { workspace_id, run_id, session_id: None, task_id: work.task }, face: Face::Mcp, within: None }
     }
 }
 
