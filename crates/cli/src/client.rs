@@ -30,6 +30,12 @@ const IN_WORKSPACE: &[(&str, &str)] = &[
     ("repository_list", "workspace"),
 ];
 
+/// Whether an operation is about the server or names its workspace itself.
+fn is_of_the_server(operation: &str) -> bool {
+    let whole = ["list_workspaces", "get_app_settings", "settings_update", "queue_pause", "queue_resume"];
+    operation.starts_with("workspace_") || whole.contains(&operation)
+}
+
 impl Client {
     /// The server that `global` names or its data folder tells of.
     pub fn find(global: &Global) -> Result<Self> {
@@ -68,8 +74,7 @@ impl Client {
             Error::unavailable(format!("the server at {} doesn't answer: {error}", self.url)).with_hint("start it with `taskyard serve`")
         };
         let mut request = self.http.post(format!("{}/api/internal/call/{operation}", self.url)).json(&without_nulls(arguments));
-        // Workspaces are named by the arguments of the operations about them.
-        if let Some(workspace) = self.workspace.as_deref().filter(|_| !operation.starts_with("workspace_")) {
+        if let Some(workspace) = self.workspace.as_deref().filter(|_| !is_of_the_server(operation)) {
             let name = HeaderValue::from_str(workspace).map_err(|_| Error::not_found("workspace", workspace).with_field("workspace"))?;
             request = request.header("taskyard-workspace", name);
         }

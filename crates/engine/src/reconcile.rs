@@ -119,9 +119,11 @@ impl Engine {
                 })
             })
             .await?;
+        let unsettled: Vec<_> =
+            unsettled.into_iter().filter(|(worktree, _)| !worktree.is_ready || Path::new(&worktree.path).exists()).collect();
         for (worktree, path) in unsettled {
             if let Err(error) = self.settle_worktree_row(worktree, path).await {
-                tracing::warn!(%error, "a worktree whose making was cut off couldn't be settled; the next start tries again");
+                tracing::warn!(%error, "a worktree whose making was cut off can't be settled now");
             }
         }
         Ok(())
@@ -179,12 +181,12 @@ impl Engine {
     }
 }
 
-/// Whether git may have made something of the worktree that isn't recorded: it isn't ready yet, or it has a folder that it
-/// is said not to have.
+/// Whether git may have made something of the worktree that isn't recorded: it isn't ready yet, or has no folder by the
+/// record.
 fn is_unsettled(worktree: &Worktree) -> bool {
     match worktree.state {
         State::Active if !worktree.is_ready => true,
-        State::Active | State::Kept => !worktree.has_folder && Path::new(&worktree.path).exists(),
+        State::Active | State::Kept => !worktree.has_folder,
         State::Merged | State::Discarded => false,
     }
 }

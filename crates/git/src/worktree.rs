@@ -393,17 +393,17 @@ pub async fn settle_put_back(repo: &Repo, plan: &Plan) -> Result<PutBack> {
     let _lock = repo.lock().await;
     let place = resolved(&plan.path);
     let Some(dir) = admin_dir(repo, &place).filter(|_| place.is_dir()) else { return Ok(PutBack::Gone) };
-    if dir.join(FINISHED).exists() {
-        return Ok(PutBack::Stands);
-    }
-    // Git locks a worktree while it fills it.
-    if dir.join("locked").exists() {
+    // Git locks a worktree while it fills it, with this word; any other lock is a person's.
+    let lock = std::fs::read(dir.join("locked")).ok();
+    let is_begun = lock.as_deref().map(<[u8]>::trim_ascii_end) == Some(b"initializing");
+    let is_ours = branch_in(repo, &dir, &place).await?.is_none_or(|branch| branch == plan.branch);
+    if !dir.join(FINISHED).exists() && is_begun && is_ours {
         discard(repo, &place).await?;
         return Ok(PutBack::Gone);
     }
     match finish(repo, plan).await {
         Ok(_) => Ok(PutBack::Stands),
-        // On another branch: somebody put it there.
+        // On another branch, or no worktree at all: somebody put it there.
         Err(Error::Isolation { .. }) => Ok(PutBack::Gone),
         Err(error) => Err(error),
     }

@@ -104,7 +104,8 @@ impl Front {
             }
         }
         if let Some(body) = body {
-            edits.push((self.body, text.len(), framed(self.body(text), body, newline)));
+            let gap = if text[..self.body].ends_with('\n') { "" } else { newline };
+            edits.push((self.body, text.len(), format!("{gap}{}", framed(self.body(text), body, newline))));
         }
         edits.sort_by_key(|(from, ..)| *from);
         let (mut out, mut at) = (String::with_capacity(text.len()), 0);

@@ -56,6 +56,8 @@ impl Engine {
                 Box::pin(async move {
                     let missing = || Error::not_found("question", id).with_field("question_bundle_id");
                     let known = tx.question_fetch(id).await?.ok_or_else(missing)?;
+                    let asked = caller.require_workspace(known.workspace_id, "question", &id.to_string());
+                    asked.map_err(|error| error.with_field("question_bundle_id"))?;
                     if let Some(run) = tx.run_fetch(known.run_id).await? {
                         asking::lock_around(tx, &run).await?;
                     }

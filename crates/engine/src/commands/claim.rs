@@ -149,14 +149,15 @@ async fn reclaimed(tx: &mut Tx, caller: &Caller, task: &Task, mut run: Run, clai
     Ok(run)
 }
 
-/// A claim that a key remembers, as long as it stands: handed out again after its end, two would work on one item.
+/// A claim that a key remembers, as long as it stands or was done: handed out again after it was given up, two would work on
+/// one item.
 ///
 /// # Errors
-/// `CONFLICT` when it has ended.
+/// `CONFLICT` when it has ended otherwise.
 pub(super) async fn still_held(read: &mut Read, run: &str) -> Result<()> {
     let Ok(id) = run.parse::<RunId>() else { return Ok(()) };
     let run = read.run_fetch(id).await?;
-    if run.as_ref().is_some_and(Run::is_open) {
+    if run.as_ref().is_some_and(|run| run.is_open() || run.outcome == Some(Outcome::Succeeded)) {
         return Ok(());
     }
     let how = run.and_then(|run| run.outcome).map_or_else(|| "it is gone".to_owned(), |outcome| format!("it ended as {outcome}"));

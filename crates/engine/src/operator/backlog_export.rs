@@ -193,12 +193,16 @@ fn fresh(
         output.left_alone.push(left(&path, Some(task), "in_the_way", Vec::new(), note));
         return;
     }
-    let text = known.and_then(|known| as_last_seen(here, known)).unwrap_or_else(|| File::fresh(task.kind, slug, here));
+    let text = match known.and_then(|known| as_last_seen(here, known)) {
+        Some(Ok(text)) => text,
+        Some(Err(error)) => return output.left_alone.push(left(&path, Some(task), "unwritable", Vec::new(), error.message)),
+        None => File::fresh(task.kind, slug, here),
+    };
     output.files.push(ExportedFile { path, text, is_new: true, short_id: task.short_id.to_string(), fields: Field::ALL.to_vec() });
 }
 
 /// The file as it was last seen, with what has changed since.
-fn as_last_seen(here: &Fields, known: &BacklogFile) -> Option<String> {
+fn as_last_seen(here: &Fields, known: &BacklogFile) -> Option<Result<String>> {
     let file = File::parse(&known.text).ok().flatten()?;
     let mut wanted = file.fields.clone();
     for field in Field::ALL {
@@ -206,7 +210,7 @@ fn as_last_seen(here: &Fields, known: &BacklogFile) -> Option<String> {
             wanted.take(here, *field);
         }
     }
-    file.with(&wanted).ok()
+    Some(file.with(&wanted))
 }
 
 /// Where a new file goes: plans at the top, what belongs to a plan in a folder of its slug.

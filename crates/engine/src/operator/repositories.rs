@@ -163,15 +163,16 @@ impl Engine {
     pub async fn repository_update(&self, caller: &Caller, input: RepositoryUpdate) -> Result<RepositoryUpdateOutput> {
         caller.require_person("change repositories")?;
         if let Some(branch) = &input.default_branch {
-            self.check_branch(&input.repository_id, branch).await?;
+            self.check_branch(caller, &input.repository_id, branch).await?;
         }
         let caller = caller.clone();
         self.store().write(move |tx| Box::pin(async move { update(tx, &caller, input).await })).await
     }
 
-    async fn check_branch(&self, repository_id: &str, branch: &str) -> Result<()> {
+    async fn check_branch(&self, caller: &Caller, repository_id: &str, branch: &str) -> Result<()> {
         let (id, branch) = (repository_id.to_owned(), check::branch("default_branch", branch)?);
-        let repository = self.store().read(move |read| Box::pin(async move { fetch(read, &id).await })).await?;
+        let caller = caller.clone();
+        let repository = self.store().read(move |read| Box::pin(async move { fetch(read, &caller, &id).await })).await?;
         let Some(path) = repository.local_path else { return Ok(()) };
         let repo = Repo::open(self.git(), Path::new(&path)).await.map_err(fold::git)?;
         let branches = repo.branch_names().await.map_err(fold::git)?;
@@ -183,13 +184,14 @@ impl Engine {
     }
 }
 
-async fn fetch(read: &mut Read, id: &str) -> Result<Repository> {
+async fn fetch(read: &mut Read, caller: &Caller, id: &str) -> Result<Repository> {
     let parsed: RepositoryId = handle::id("repository_id", id)?;
-    read.repository_fetch(parsed).await?.ok_or_else(|| Error::not_found("repository", id).with_field("repository_id"))
+    let found = read.repository_fetch(parsed).await?.filter(|found| caller.workspace_id().is_none_or(|own| own == found.workspace_id));
+    found.ok_or_else(|| Error::not_found("repository", id).with_field("repository_id"))
 }
 
 async fn update(tx: &mut Tx, caller: &Caller, input: RepositoryUpdate) -> Result<RepositoryUpdateOutput> {
-    let mut repository = fetch(tx, &input.repository_id).await?;
+    let mut repository = fetch(tx, caller, &input.repository_id).await?;
     let before = repository.clone();
     let named = set(&mut repository, &input)?;
     check::some(&named)?;

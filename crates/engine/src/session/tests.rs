@@ -128,6 +128,25 @@ async fn a_worktree_that_git_had_finished_before_the_crash_is_taken_over_and_one
     assert_eq!(yard.stand(finished.task).await.unwrap().id, finished.worktree);
 }
 
+/// What somebody put where a cleaned-up folder was is theirs, locked or not.
+#[tokio::test]
+async fn a_persons_own_worktree_at_our_place_is_never_cleared() {
+    let yard = Yard::new().await;
+    for lock in [false, true] {
+        let work = yard.task(if lock { "Locked" } else { "Open" }).await;
+        yard.work(&work, "b.txt", "b\n").await;
+        yard.engine.cleanup_task_worktree(&operator(), about(&work, json!({}))).await.unwrap();
+        let (path, branch) = (work.path.to_str().unwrap(), format!("mine-{lock}"));
+        let args: &[&str] =
+            if lock { &["worktree", "add", "-q", "--lock", "-b", &branch, path] } else { &["worktree", "add", "-q", "-b", &branch, path] };
+        yard.git(args).await;
+        std::fs::write(work.path.join("mine.txt"), "mine").unwrap();
+        yard.restarted().reconcile_start().await.unwrap();
+        assert_eq!(std::fs::read_to_string(work.path.join("mine.txt")).unwrap(), "mine", "locked: {lock}");
+        assert!(!yard.worktree(work.worktree).await.has_folder, "and it isn't the task's");
+    }
+}
+
 /// Found by torture: the folder is made before it is recorded.
 #[tokio::test]
 async fn a_folder_that_was_being_put_back_at_the_crash_is_taken_over_or_cleared() {

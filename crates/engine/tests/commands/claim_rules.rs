@@ -292,9 +292,18 @@ async fn a_key_gives_back_no_claim_that_has_ended() {
     let next = json!({ "workspace": "main", "idempotency_key": "n" });
     let taken = yard.engine.claim_next_task(&yard.me(), input(next.clone())).await.unwrap();
     assert_eq!(taken.backlog_item.unwrap().short_id, second);
-    yard.complete(&taken.run_id.unwrap(), json!({})).await.unwrap();
-    assert_eq!(yard.engine.claim_next_task(&yard.me(), input(next)).await.unwrap_err().class, Class::Conflict);
-    assert_eq!(all(&yard).await[0].as_array().unwrap().len(), before[0].as_array().unwrap().len() + 1);
+    // Of work that is done a retry gets the first answer, and so does its `complete_task`.
+    let run = taken.run_id.unwrap();
+    let done = json!(yard.complete(&run, json!({})).await.unwrap());
+    let again = yard.engine.claim_next_task(&yard.me(), input(next.clone())).await.unwrap();
+    assert_eq!((again.run_id.as_ref(), again.replayed, json!(yard.complete(&run, json!({})).await.unwrap())), (Some(&run), true, done));
+    let third = yard.add(&list, "v").await;
+    let other = json!({ "workspace": "main", "idempotency_key": "o" });
+    let taken = yard.engine.claim_next_task(&yard.me(), input(other.clone())).await.unwrap();
+    assert_eq!(taken.backlog_item.unwrap().short_id, third);
+    yard.complete(&taken.run_id.unwrap(), json!({ "outcome": "failed" })).await.unwrap();
+    assert_eq!(yard.engine.claim_next_task(&yard.me(), input(other)).await.unwrap_err().class, Class::Conflict);
+    assert_eq!(all(&yard).await[0].as_array().unwrap().len(), before[0].as_array().unwrap().len() + 2);
 }
 
 /// A person who names a workspace sees nothing of another one, whatever the command is about.
