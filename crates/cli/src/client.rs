@@ -16,20 +16,6 @@ pub struct Client {
     workspace: Option<String>,
 }
 
-/// Operations that look into one workspace, and the argument that names it.
-const IN_WORKSPACE: &[(&str, &str)] = &[
-    ("create_list", "workspace_id"),
-    ("list_task_lists", "workspace_id"),
-    ("list_tasks", "workspace_id"),
-    ("list_runs", "workspace_id"),
-    ("list_worktrees", "workspace_id"),
-    ("list_pending_questions", "workspace_id"),
-    ("agent_add", "workspace"),
-    ("agent_remove", "workspace"),
-    ("agent_unlimit", "workspace"),
-    ("repository_list", "workspace"),
-];
-
 /// Whether an operation is about the server or names its workspace itself.
 fn is_of_the_server(operation: &str) -> bool {
     let whole = ["list_workspaces", "get_app_settings", "settings_update", "queue_pause", "queue_resume"];
@@ -63,13 +49,7 @@ impl Client {
     ///
     /// # Errors
     /// The server's error as it is; `UNAVAILABLE` when it can't be reached.
-    pub async fn call(&self, operation: &str, mut arguments: Value) -> Result<Value> {
-        let place = IN_WORKSPACE.iter().find(|(known, _)| *known == operation);
-        if let (Some((_, argument)), Some(workspace)) = (place, &self.workspace)
-            && arguments.get(argument).is_none_or(Value::is_null)
-        {
-            arguments[*argument] = workspace.as_str().into();
-        }
+    pub async fn call(&self, operation: &str, arguments: Value) -> Result<Value> {
         let unreachable = |error: reqwest::Error| {
             Error::unavailable(format!("the server at {} doesn't answer: {error}", self.url)).with_hint("start it with `taskyard serve`")
         };

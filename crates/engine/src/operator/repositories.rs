@@ -186,8 +186,9 @@ impl Engine {
 
 async fn fetch(read: &mut Read, caller: &Caller, id: &str) -> Result<Repository> {
     let parsed: RepositoryId = handle::id("repository_id", id)?;
-    let found = read.repository_fetch(parsed).await?.filter(|found| caller.workspace_id().is_none_or(|own| own == found.workspace_id));
-    found.ok_or_else(|| Error::not_found("repository", id).with_field("repository_id"))
+    let found = read.repository_fetch(parsed).await?.ok_or_else(|| Error::not_found("repository", id).with_field("repository_id"))?;
+    caller.require_workspace(found.workspace_id, "repository", id).map_err(|error| error.with_field("repository_id"))?;
+    Ok(found)
 }
 
 async fn update(tx: &mut Tx, caller: &Caller, input: RepositoryUpdate) -> Result<RepositoryUpdateOutput> {

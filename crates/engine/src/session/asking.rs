@@ -159,15 +159,7 @@ impl Engine {
                         session.updated_at = tx.now();
                         tx.session_update(&session).await?;
                     }
-                    change::audit(
-                        tx,
-                        &Caller::system(),
-                        run.workspace_id,
-                        Action::RunTurnStarted,
-                        About::Run(run.id, run.task_id),
-                        json!({}),
-                    )
-                    .await
+                    change::audit_run(tx, &Caller::system(), None, &run, Action::RunTurnStarted, json!({})).await
                 })
             })
             .await

@@ -85,7 +85,7 @@ impl Engine {
                     end_for_task(tx, &mut task, &ending, &settings).await?;
                     // The cause, which may be the agent's words, is the run's.
                     let data = json!({ "outcome": ending.outcome, "task_status": task.status });
-                    change::audit(tx, &Caller::system(), run.workspace_id, Action::RunEnded, About::Run(run.id, run.task_id), data).await
+                    change::audit_run(tx, &Caller::system(), None, &run, Action::RunEnded, data).await
                 })
             })
             .await

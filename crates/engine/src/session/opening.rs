@@ -6,7 +6,7 @@ use crate::resolve::Levels;
 use crate::{Caller, Engine, change};
 use serde_json::json;
 use taskyard_domain::agent::{Agent, Profile};
-use taskyard_domain::audit::{About, Action};
+use taskyard_domain::audit::Action;
 use taskyard_domain::event::{Kind, NewEvent};
 use taskyard_domain::id::{RunId, SessionId};
 use taskyard_domain::run::{self, Run, Slot, State};
@@ -51,7 +51,7 @@ impl Engine {
         change::status(tx, task, Fact::RunStarted, Context::default()).await?;
         let data = json!({ "slot": slot, "profile": profile.name, "agent": agent.name });
         tx.event(NewEvent::new(task.workspace_id, Kind::RunOpened).task(task.id).run(run.id).session(run.session_id).data(data.clone()));
-        change::audit(tx, caller, task.workspace_id, Action::RunOpened, About::Run(run.id, run.task_id), data).await?;
+        change::audit_run(tx, caller, None, &run, Action::RunOpened, data).await?;
         Effect::StartRun { run_id: run.id }.push(tx).await?;
         Ok(run)
     }

@@ -314,6 +314,8 @@ async fn a_call_about_one_workspace_finds_nothing_of_another() {
     let lists = |workspace: &str, name: &str| json!({ "workspace_id": workspace, "name": name });
     let there = yard.engine.create_list(&yard.me(), input(lists("other", "There"))).await.unwrap().list_id;
     let foreign = yard.add(&there, "foreign").await;
+    let repository = json!({ "workspace_id": "other", "name": "R", "local_path": yard.foreign_repo().await });
+    let repository = yard.engine.create_list(&yard.me(), input(repository)).await.unwrap().repository_id;
     let (engine, me) = (&yard.engine, yard.engine.confined(yard.me(), "main").await.unwrap());
     let about = json!({ "task_id": foreign });
     let said = [
@@ -326,6 +328,7 @@ async fn a_call_about_one_workspace_finds_nothing_of_another() {
         engine.set_list_config(&me, input(json!({ "list_id": there, "target_branch": "x" }))).await.err(),
         engine.add_task(&me, input(json!({ "list_id": there, "title": "x" }))).await.err(),
         engine.list_tasks(&me, input(json!({ "workspace_id": "other" }))).await.err(),
+        engine.repository_update(&me, input(json!({ "repository_id": repository, "setup_script": "x" }))).await.err(),
     ];
     for (index, error) in said.into_iter().enumerate() {
         assert_eq!(error.map(|error| error.class), Some(Class::NotFound), "call {index}");
