@@ -72,3 +72,17 @@ async fn many_or_long_questions_do_not_burst_the_answer() {
         assert_eq!(open.questions[0].body_omitted, bytes > 5000);
     }
 }
+
+#[tokio::test]
+async fn a_question_of_another_workspace_is_not_answered_by_its_uuid() {
+    let yard = Yard::new().await;
+    let list = yard.list("L").await;
+    yard.add(&list, "t").await;
+    ask(&yard, 1, 10).await;
+    let open = yard.engine.list_pending_questions(&yard.me(), input(json!({}))).await.unwrap();
+    let id = json!(open)["questions"][0]["question_bundle_id"].clone();
+    yard.engine.workspace_add(&yard.me(), input(json!({ "slug": "other" }))).await.unwrap();
+    let elsewhere = yard.engine.confined(yard.me(), "other").await.unwrap();
+    let error = yard.engine.answer_question(&elsewhere, input(json!({ "question_bundle_id": id }))).await.unwrap_err();
+    assert_eq!((error.class, error.field.as_deref()), (taskyard_domain::Class::NotFound, Some("question_bundle_id")));
+}
